@@ -1,0 +1,64 @@
+"""What a request may ask for besides its object: dry run, preconditions, propagation, selectors, paging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from jobset.client.port import Propagation
+
+FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
+
+
+def no_warning(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """For create, update and patch. `warn` receives the texts that HTTP puts into Warning headers."""
+
+    dry_run: bool = False
+    field_validation: FieldValidation = "Warn"
+    warn: Callable[[str], None] = no_warning
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """`uid` and `resource_version` are preconditions (Conflict when they do not hold)."""
+
+    uid: str = ""
+    resource_version: str = ""
+    propagation: Propagation | None = None
+    grace_period_s: int | None = None
+    dry_run: bool = False
+    warn: Callable[[str], None] = no_warning
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    version_match: str = ""
+    """resourceVersionMatch: Exact, NotOlderThan or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """`resource_version` empty or "0": start with ADDED for everything that exists."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    resource_version: str = ""
+    version_match: str = ""
+    bookmarks: bool = False
+    send_initial_events: bool | None = None
+
+
+WRITE = WriteOptions()
+DELETE = DeleteOptions()
+LIST = ListOptions()
