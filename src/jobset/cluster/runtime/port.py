@@ -43,7 +43,11 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerConfig:
-    """One start of one container. `log_path` gets its output in the CRI log format, appended."""
+    """One start of one container. `log_path` gets its output in the CRI log format, appended.
+
+    The runtime itself provides a private file at `termination_message_path`; what was written there arrives as
+    `Exit.message`.
+    """
 
     name: str
     attempt: int
@@ -73,7 +77,8 @@ ContainerId: TypeAlias = tuple[str, str, int]
 class Exit:
     """A container's end. `exit_code` is 128+N for signal N.
 
-    `reason` is one of Completed, Error, OOMKilled, ContainerCannotRun, StartError.
+    `reason` is one of Completed, Error, OOMKilled, ContainerCannotRun, StartError. `message` is what the container left at
+    its termination message path (at most 4,096 bytes), if it left anything.
     """
 
     container: ContainerId
@@ -104,7 +109,16 @@ class ProbeTarget:
 
 
 class CannotStart(Exception):
-    """A sandbox or container could not be started. The message tells a user what to change."""
+    """A sandbox or container could not be started. The message tells a user what to change.
+
+    `exit_code` and `reason` are what the container's terminated state shows: 127 when the executable or the working
+    directory is not there, 126 when it cannot be run, 128 for anything else.
+    """
+
+    def __init__(self, message: str, exit_code: int = 128, reason: str = "StartError") -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.reason = reason
 
 
 OnExit: TypeAlias = Callable[[Exit], None]
