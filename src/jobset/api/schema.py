@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from jobset.api import jobset_schema
 from jobset.api.generated import kubernetes
 
 Schema: TypeAlias = dict[str, Any]
@@ -19,8 +20,9 @@ KUBERNETES_VERSION = kubernetes.VERSION
 
 @cache
 def definitions() -> dict[str, Schema]:
-    """All definitions by full name, such as io.k8s.api.core.v1.Pod."""
-    return msgspec.json.decode(kubernetes.DEFINITIONS_JSON, type=dict[str, Any])
+    """All definitions by full name, such as io.k8s.api.core.v1.Pod; JobSet's own among them."""
+    kubernetes_types = msgspec.json.decode(kubernetes.DEFINITIONS_JSON, type=dict[str, Any])
+    return kubernetes_types | jobset_schema.DEFINITIONS
 
 
 def definition(name: str) -> Schema:
