@@ -46,8 +46,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def wall_clock() -> Callable[[], datetime]:
-    """`now` for code that runs on a VirtualLoop: a fixed start plus the loop's own time."""
-    return lambda: START + timedelta(seconds=asyncio.get_running_loop().time())
+    """`now` for code that runs on a VirtualLoop: START plus the loop's own time; START itself before a loop runs."""
+
+    def now() -> datetime:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return START
+        return START + timedelta(seconds=loop.time())
+
+    return now
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,151 @@
+"""The live view of a terminal: the board on top, the newest log lines below it, redrawn a few times a second."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from jobset.cli.board import GroupRow, JobRow, PodState, SetRow
+
+POD_MARKS: dict[PodState, tuple[str, str]] = {
+    "gated": ("◌", "yellow"),
+    "pending": ("○", "yellow"),
+    "starting": ("◔", "cyan"),
+    "running": ("◑", "cyan"),
+    "ready": ("●", "green"),
+    "terminating": ("◌", "bright_black"),
+    "succeeded": ("✔", "green"),
+    "failed": ("✖", "red"),
+    "backing off": ("↻", "red"),
+}
+STATE_STYLES = {
+    "Completed": "bold green", "Failed": "bold red", "Running": "green", "Restarting": "bold yellow",
+    "Suspended": "yellow", "Starting": "cyan", "Deleted": "red",
+}  # fmt: skip
+PREFIX_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
+BAR_WIDTH = 24
+REMEMBERED_LINES = 200
+REFRESH_PER_S = 8
+
+
+class LiveView:
+    """Draws while used as a context manager. `rows` is asked anew for every picture."""
+
+    def __init__(self, console: Console, rows: Callable[[], Sequence[SetRow]], elapsed_s: Callable[[], float]) -> None:
+        self._console = console
+        self._rows = rows
+        self._elapsed_s = elapsed_s
+        self._lines: deque[Text] = deque(maxlen=REMEMBERED_LINES)
+        self._colours: dict[str, str] = {}
+        self._live = Live(get_renderable=self.picture, console=console, refresh_per_second=REFRESH_PER_S)
+
+    def __enter__(self) -> LiveView:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def log(self, source: str, text: str) -> None:
+        colour = self._colours.setdefault(source, PREFIX_COLOURS[len(self._colours) % len(PREFIX_COLOURS)])
+        self._lines.append(Text.assemble((f"{source} ", colour), Text.from_ansi(text)))
+
+    def notice(self, text: str, *, warning: bool = False) -> None:
+        self._lines.append(Text(f"· {text}", style="yellow" if warning else "bright_black"))
+
+    def picture(self) -> RenderableType:
+        rows = self._rows()
+        height = max(self._console.height - 2, 10)
+        board = [line for row in rows for line in set_lines(row, self._elapsed_s(), height // 2 // max(len(rows), 1))]
+        space = max(height - len(board) - 1, 3)
+        lines: list[RenderableType] = []
+        for line in list(self._lines)[-space:]:
+            shown = line.copy()
+            shown.truncate(self._console.width, overflow="ellipsis")
+            lines.append(shown)
+        return Group(*board, Text(), *lines)
+
+
+def set_lines(row: SetRow, elapsed_s: float, most: int) -> list[RenderableType]:
+    """The board of one JobSet in about `most` lines: Jobs share what its replicated jobs leave."""
+    head = Text.assemble(
+        (f"{row.kind} ", "bright_black"),
+        (row.name, "bold"),
+        "  ",
+        (row.state, STATE_STYLES.get(row.state, "")),
+        (f"  {clock(elapsed_s)}", "bright_black"),
+    )
+    if row.restarts:
+        head.append(f"  attempt {row.restarts + 1}", style="yellow")
+    share = max((most - 1 - len(row.groups)) // max(len(row.groups), 1), 0)
+    lines: list[RenderableType] = [head]
+    for group in row.groups:
+        lines.append(group_line(group))
+        if len(group.jobs) > 1:
+            lines += job_lines(group.jobs, share)
+    return lines
+
+
+def job_lines(jobs: Sequence[JobRow], most: int) -> list[RenderableType]:
+    """A line each; when there are too many, those in trouble first and the rest as a number."""
+    if len(jobs) <= most:
+        return [job_line(job) for job in jobs]
+    calm = ("ready", "succeeded")
+    chosen = sorted(jobs, key=lambda job: job.state in calm)[: max(most - 1, 0)]
+    rest = Text(f"    … {len(jobs) - len(chosen)} more Jobs", style="bright_black")
+    return [*(job_line(job) for job in chosen), rest]
+
+
+def group_line(group: GroupRow) -> Text:
+    up = group.ready + group.succeeded
+    line = Text(f"  {group.name:<16}", style="bold")
+    line = Text.assemble(line, bar(group), f" {up}/{group.wanted}")
+    if group.succeeded:
+        line.append(f"  {group.succeeded} succeeded", style="green")
+    if group.failed:
+        line.append(f"  {group.failed} failed", style="red")
+    if group.note:
+        line.append(f"  {group.note}", style="bright_black")
+    if len(group.jobs) == 1:
+        line.append("  ")
+        line.append_text(pod_marks(group.jobs[0]))
+    return line
+
+
+def bar(group: GroupRow) -> Text:
+    wanted = max(group.wanted, 1)
+    done = BAR_WIDTH * min(group.succeeded, wanted) // wanted
+    up = BAR_WIDTH * min(group.ready + group.succeeded, wanted) // wanted - done
+    return Text.assemble(("█" * done, "green"), ("█" * up, "cyan"), ("░" * (BAR_WIDTH - done - up), "bright_black"))
+
+
+def job_line(job: JobRow) -> Text:
+    line = Text(f"    {job.name:<28} {job.state:<10} ")
+    line.append_text(pod_marks(job))
+    return line
+
+
+def pod_marks(job: JobRow) -> Text:
+    marks = Text()
+    for pod in job.pods[:64]:
+        mark, colour = POD_MARKS[pod.state]
+        marks.append(mark + (str(pod.restarts) if pod.restarts else ""), style=colour)
+    if len(job.pods) > 64:
+        marks.append(f" +{len(job.pods) - 64}", style="bright_black")
+    notes = sorted({pod.note for pod in job.pods if pod.note})
+    if notes:
+        marks.append(f"  {notes[0]}", style="yellow")
+    return marks
+
+
+def clock(seconds: float) -> str:
+    """12.3 s, then 1:05, then 1:02:03."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

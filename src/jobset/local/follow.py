@@ -1,0 +1,114 @@
+"""Follows the log files of many containers at once and hands on complete lines as they appear.
+
+Files are read by size, not by notification: one stat a file and round, which works everywhere and costs little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobset.cluster.kubelet.cri_log import LogLine, parse_line
+
+QUICK_ROUND_S = 0.02
+SLOW_ROUND_S = 0.2
+FILES_PER_QUICK_ROUND = 100
+READ_LIMIT = 1 << 20
+TAIL_BYTES = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Whose output it is."""
+
+    namespace: str
+    pod: str
+    container: str
+    attempt: int
+
+
+@dataclass(slots=True)
+class _File:
+    source: Source
+    path: Path
+    offset: int = 0
+    rest: bytes = b""
+    partial: list[str] = field(default_factory=list)
+    finished: bool = False
+
+
+class LogFollower:
+    """`add` files at any time; `on_line` is called in the event loop for every complete line."""
+
+    def __init__(self, on_line: Callable[[Source, LogLine], None]) -> None:
+        self._on_line = on_line
+        self._files: dict[Source, _File] = {}
+        self._known: set[Source] = set()
+
+    def add(self, source: Source, path: Path) -> None:
+        """Follow this file from its start; a source is followed once."""
+        if source not in self._known:
+            self._known.add(source)
+            self._files[source] = _File(source, path)
+
+    def finish(self, source: Source) -> None:
+        """The container ended: what is in the file is read once more, then it is let go."""
+        if source in self._files:
+            self._files[source].finished = True
+
+    async def run(self) -> None:
+        while True:
+            busy = self.read_all()
+            quick = busy and len(self._files) <= FILES_PER_QUICK_ROUND
+            await asyncio.sleep(QUICK_ROUND_S if quick or len(self._files) <= 32 else SLOW_ROUND_S)
+
+    def read_all(self) -> bool:
+        """Read what has come since the last time. True when something had."""
+        busy = False
+        for file in list(self._files.values()):
+            ended = file.finished  # asked before reading: what comes later is read in the next round
+            came = self._read(file)
+            busy = busy or came
+            if ended and not came:
+                del self._files[file.source]
+        return busy
+
+    def _read(self, file: _File) -> bool:
+        try:
+            with file.path.open("rb") as stream:
+                stream.seek(file.offset)
+                data = stream.read(READ_LIMIT)
+        except FileNotFoundError:
+            return False
+        if not data:
+            return False
+        file.offset += len(data)
+        *lines, file.rest = (file.rest + data).split(b"\n")
+        for raw in lines:
+            self._line(file, raw)
+        return True
+
+    def _line(self, file: _File, raw: bytes) -> None:
+        line = parse_line(raw.decode(errors="replace"))
+        if line is None:
+            return
+        file.partial.append(line.text)
+        if not line.partial:
+            whole = LogLine(line.time, line.stream, False, "".join(file.partial))
+            file.partial.clear()
+            self._on_line(file.source, whole)
+
+
+def tail(path: Path, lines: int) -> tuple[str, ...]:
+    """The last lines of a log file; empty when there is none."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(0, 2)
+            stream.seek(max(0, stream.tell() - TAIL_BYTES))
+            data = stream.read()
+    except FileNotFoundError:
+        return ()
+    parsed = (parse_line(raw.decode(errors="replace")) for raw in data.split(b"\n"))
+    return tuple(line.text for line in parsed if line is not None)[-lines:]

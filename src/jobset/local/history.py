@@ -1,0 +1,147 @@
+"""What each attempt of a JobSet did, learnt from the objects as they change: start, ready, end, and who failed first.
+
+Stands beside the controllers and only reads. It decides nothing; `run` and the summary ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from jobset.api import labels
+from jobset.api.meta import Object, condition_of
+
+FailureKey: TypeAlias = tuple[str, str, int]
+TailOf: TypeAlias = Callable[[Object, str, int], tuple[str, ...]]
+"""(pod, container, attempt) -> the last lines it wrote"""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFailure:
+    """A container that ended badly. `exit_code` is 128+N for signal N; `log_tail` its last lines."""
+
+    pod: str
+    container: str
+    exit_code: int
+    reason: str
+    at: datetime
+    log_tail: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        word = f"{self.reason}, exit code {self.exit_code}" if self.reason != "Error" else f"exit code {self.exit_code}"
+        return f"pod {self.pod}, container {self.container}: {word}"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One run of the whole set. `cause` is the JobSet's own sentence for its end."""
+
+    number: int
+    started_at: datetime
+    ready_at: datetime | None = None
+    ended_at: datetime | None = None
+    outcome: Literal["Running", "Restarted", "Completed", "Failed"] = "Running"
+    cause: str = ""
+    failures: list[ContainerFailure] = field(default_factory=list)
+    """First the one that was seen first; neighbours that were terminated after it are not in it."""
+
+
+@dataclass(slots=True)
+class JobRestart:
+    """One Job restarted alone (failure policy action RestartJob)."""
+
+    job: str
+    at: datetime
+    attempt: int
+    failure: ContainerFailure | None
+
+
+class History:
+    """Feed it every version of one JobSet and of its pods, in order."""
+
+    def __init__(self, now: Callable[[], datetime], tail_of: TailOf) -> None:
+        self.attempts: list[Attempt] = []
+        self.job_restarts: list[JobRestart] = []
+        self._now = now
+        self._tail_of = tail_of
+        self._seen: set[FailureKey] = set()
+        self._job_counts: dict[str, int] = {}
+        self._latest_failure: dict[str, ContainerFailure] = {}
+
+    @property
+    def current(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+    def jobset_changed(self, jobset: Object) -> None:
+        status = jobset.get("status") or {}
+        restarts = status.get("restarts", 0)
+        if not self.attempts:
+            self.attempts.append(Attempt(restarts, self._now()))
+        current = self.attempts[-1]
+        if restarts > current.number:
+            self._end(current, "Restarted", _message(jobset, "RestartingJobSet"))
+            current = Attempt(restarts, self._now())
+            self.attempts.append(current)
+        self._count_job_restarts(jobset, status)
+        if current.ready_at is None and _all_ready(jobset, status):
+            current.ready_at = self._now()
+        terminal = status.get("terminalState")
+        if terminal in ("Completed", "Failed") and current.outcome == "Running":
+            self._end(current, terminal, _message(jobset, terminal))
+
+    def pod_changed(self, pod: Object) -> None:
+        """Notes containers of this pod that ended with another code than 0, unless somebody ended them."""
+        if not self.attempts or pod["metadata"].get("deletionTimestamp"):
+            return
+        attempt = int(pod["metadata"].get("labels", {}).get(labels.RESTART_ATTEMPT, "0"))
+        if attempt != self.attempts[-1].number:
+            return
+        for name, restarts, terminated in _ended(pod):
+            key = (pod["metadata"]["uid"], name, restarts)
+            if key not in self._seen and terminated.get("exitCode", 0) != 0:
+                self._seen.add(key)
+                failure = ContainerFailure(
+                    pod["metadata"]["name"],
+                    name,
+                    terminated["exitCode"],
+                    terminated.get("reason") or "Error",
+                    self._now(),
+                    self._tail_of(pod, name, restarts),
+                )
+                self.attempts[-1].failures.append(failure)
+                job = pod["metadata"].get("labels", {}).get(labels.BATCH_JOB_NAME, "")
+                self._latest_failure[job] = failure
+
+    def _end(self, attempt: Attempt, outcome: Literal["Restarted", "Completed", "Failed"], cause: str) -> None:
+        attempt.outcome, attempt.cause, attempt.ended_at = outcome, cause, self._now()
+
+    def _count_job_restarts(self, jobset: Object, status: Object) -> None:
+        for entry in status.get("replicatedJobsStatus") or ():
+            for index, count in enumerate(entry.get("jobRestarts") or ()):
+                job = f"{jobset['metadata']['name']}-{entry['name']}-{index}"
+                if count > self._job_counts.get(job, 0):
+                    self._job_counts[job] = count
+                    self.job_restarts.append(JobRestart(job, self._now(), count, self._latest_failure.get(job)))
+
+
+def _ended(pod: Object) -> Iterator[tuple[str, int, Object]]:
+    status = pod.get("status") or {}
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(kind) or ():
+            restarts = container.get("restartCount", 0)
+            if ended := (container.get("state") or {}).get("terminated"):
+                yield container["name"], restarts, ended
+            if (before := (container.get("lastState") or {}).get("terminated")) and restarts > 0:
+                yield container["name"], restarts - 1, before
+
+
+def _message(jobset: Object, condition_type: str) -> str:
+    return str((condition_of(jobset, condition_type) or {}).get("message", ""))
+
+
+def _all_ready(jobset: Object, status: Object) -> bool:
+    wanted = sum(job.get("replicas", 1) for job in jobset["spec"].get("replicatedJobs") or ())
+    entries = status.get("replicatedJobsStatus") or ()
+    return wanted > 0 and sum(e.get("ready", 0) + e.get("succeeded", 0) for e in entries) >= wanted
