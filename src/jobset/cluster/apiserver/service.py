@@ -21,28 +21,11 @@ from jobset.cluster.apiserver.reading import Reading, Watching
 from jobset.cluster.apiserver.registry import Admission, Hook, Registry
 from jobset.cluster.apiserver.subresources import Subresources
 from jobset.cluster.apiserver.writing import Writing
-from jobset.cluster.model.kinds.kind import Kind, Subresource
+from jobset.cluster.model.kinds.kind import Kind
+from jobset.cluster.model.kinds.registry import KINDS
 from jobset.cluster.store.port import Store
 
 DEFAULT_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-
-
-def _status(new: Object, old: Object) -> Object:
-    return {**old, "metadata": new["metadata"], "status": new.get("status", {})}
-
-
-def _pass_through() -> list[Kind]:
-    """Every known resource without defaults and rules, for as long as the kinds are not written."""
-    found = [value for value in vars(resources).values() if isinstance(value, Resource)]
-    return [
-        Kind(
-            resource,
-            subresources={"status": Subresource(_status)},
-            graceful=resource == resources.PODS,
-            creates_on_update=resource in (resources.LEASES, resources.SERVICES),
-        )
-        for resource in found
-    ]
 
 
 class ApiService:
@@ -50,7 +33,7 @@ class ApiService:
 
     def __init__(self, store: Store, *, now: Callable[[], datetime], seed: int | None = None) -> None:
         self.store = store
-        self.registry = Registry(_pass_through())
+        self.registry = Registry(KINDS.values())
         self._reading = Reading(store, self.registry)
         self._deletion = Deletion(store, self.registry, now)
         self._writing = Writing(store, self.registry, self._deletion, now, random.Random(seed))
@@ -69,6 +52,9 @@ class ApiService:
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         return self._reading.get(resource, namespace, name)
+
+    def exists(self, resource: Resource, namespace: str, name: str) -> bool:
+        return self.store.get(self.registry.of(resource).storage, namespace, name) is not None
 
     def list(self, resource: Resource, namespace: str = "", options: ListOptions = LIST) -> ObjectList[Object]:
         return self._reading.list(resource, namespace, options)

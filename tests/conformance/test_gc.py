@@ -1,0 +1,10 @@
+"""Recorded cases: gc."""
+
+import pytest
+from conformance import adapter
+from conformance.conftest import Replayed
+
+
+@pytest.mark.parametrize("case", adapter.cases("gc"))
+def test_recorded(case: dict, replayed: Replayed) -> None:
+    replayed.check(case)

@@ -1,0 +1,10 @@
+"""Recorded cases: subresource."""
+
+import pytest
+from conformance import adapter
+from conformance.conftest import Replayed
+
+
+@pytest.mark.parametrize("case", adapter.cases("subresource"))
+def test_recorded(case: dict, replayed: Replayed) -> None:
+    replayed.check(case)
