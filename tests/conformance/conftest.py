@@ -1,4 +1,4 @@
-"""One embedded cluster for all recorded cases; every case of the session starts at once, each test waits for its own."""
+"""One embedded cluster for all recorded cases; all cases of the session start at once, each test waits for its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Recorded cases: watch."""
 
 import pytest
+
 from conformance import adapter
 from conformance.conftest import Replayed
 
