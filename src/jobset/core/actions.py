@@ -29,6 +29,8 @@ class CreateObject:
     why: Why
     failure_event: str = ""
     """Reason of the Warning event on the root object when the API refuses the object; empty for none."""
+    success_event: str = ""
+    """Reason of the Normal event on the root object, telling `why`, once it is created; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class DeleteObject:
     why: Why
     propagation: Literal["Foreground", "Background", "Orphan"] = "Background"
     grace_period_s: int | None = None
+    success_event: str = ""
+    """Reason of the Normal event on the root object, telling `why`, once the deletion is asked for; empty for none."""
 
 
 Action: TypeAlias = CreateObject | PatchObject | DeleteObject

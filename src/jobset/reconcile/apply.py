@@ -38,6 +38,8 @@ class Applied:
     failures: list[tuple[Action, ApiError]] = field(default_factory=list)
     stale: bool = False
     """Something was there that the caches did not show: look again."""
+    notes: list[EventNote] = field(default_factory=list)
+    """The events of actions that succeeded."""
 
     def wrote(self, resource: Resource, written: Object) -> None:
         version = int(written.get("metadata", {}).get("resourceVersion") or 0)
@@ -45,10 +47,14 @@ class Applied:
 
 
 class PassFailed(Exception):
-    """Some requests of a pass were refused. `conflict` means that only stale caches were at fault."""
+    """Some requests of a pass were refused. `conflict` means that only stale caches were at fault.
 
-    def __init__(self, errors: Iterable[ApiError]) -> None:
+    `applied` tells what was done all the same: the next pass must not run before the caches show it.
+    """
+
+    def __init__(self, errors: Iterable[ApiError], applied: Applied | None = None) -> None:
         self.errors = list(errors)
+        self.applied = applied
         self.conflict = all(isinstance(error, Conflict) for error in self.errors)
         shown = "; ".join(dict.fromkeys(str(error) for error in self.errors[:5]))
         super().__init__(shown + (f"; and {len(self.errors) - 5} more" if len(self.errors) > 5 else ""))
@@ -72,6 +78,8 @@ class Applier:
         for action, error in applied.failures:
             if isinstance(action, CreateObject) and action.failure_event:
                 await self._events.record(root, EventNote("Warning", action.failure_event, str(error)))
+        for note in applied.notes:
+            await self._events.record(root, note)
         errors = [error for _, error in applied.failures]
         if plan.status is not None:
             try:
@@ -79,13 +87,13 @@ class Applier:
             except NotFound:
                 return applied  # deleted meanwhile: nobody to tell
             except ApiError as error:
-                raise PassFailed([*errors, error]) from error
+                raise PassFailed([*errors, error], applied) from error
             if on_status_written is not None:
                 on_status_written()
         for note in plan.events:
             await self._events.record(root, note)
         if errors:
-            raise PassFailed(errors)
+            raise PassFailed(errors, applied)
         return applied
 
     async def _write_status(self, root: Object, status: Object, applied: Applied) -> None:
@@ -139,6 +147,8 @@ class Applier:
             return
         log.debug("%s: %s", action.why.reason, action.why.message)
         applied.wrote(action.resource, written)
+        if not isinstance(action, PatchObject) and action.success_event:
+            applied.notes.append(EventNote("Normal", action.success_event, action.why.message))
 
     async def _patch(self, action: PatchObject) -> Object:
         patch = action.patch

@@ -66,6 +66,7 @@ class Controller:
         try:
             outcome = await self._run_pass(key)
         except PassFailed as error:
+            self._remember(key, error.applied)
             delay_s = self.queue.add_failed(key)
             if not error.conflict:
                 log.warning("%s %s/%s: %s; trying again in %.3g s", self.name, *key, error, delay_s)
@@ -77,14 +78,17 @@ class Controller:
 
     def _settle(self, key: Key, outcome: Outcome) -> None:
         applied = outcome.applied
-        if applied is not None and applied.versions:
-            self._unseen[key] = (asyncio.get_running_loop().time() + STALE_CACHE_LIMIT_S, applied.versions)
+        self._remember(key, applied)
         if applied is not None and applied.stale:
             self.queue.add_failed(key)
         else:
             self.queue.forget(key)
         if outcome.requeue_after_s is not None:
             self.queue.add_after(key, outcome.requeue_after_s)
+
+    def _remember(self, key: Key, applied: Applied | None) -> None:
+        if applied is not None and applied.versions:
+            self._unseen[key] = (asyncio.get_running_loop().time() + STALE_CACHE_LIMIT_S, applied.versions)
 
     def _waits_for_caches(self, key: Key) -> bool:
         if key not in self._unseen:
