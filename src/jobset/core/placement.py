@@ -77,11 +77,8 @@ def is_alive(pod: Object) -> bool:
     return phase not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
 
 
-def job_pods(pods: Sequence[Object], node: Object | None) -> JobPods | None:
-    """`pods` of one Job, and the leader's node if it is known; None when there is nothing to be decided."""
-    leader = leader_of(pods)
-    if leader is None:
-        return None
+def job_pods(leader: Object, pods: Sequence[Object], node: Object | None) -> JobPods:
+    """`pods` of one Job, its leader among them, and the leader's node if that is known."""
     topology_key = leader["metadata"]["annotations"][labels.EXCLUSIVE_TOPOLOGY]
     followers = tuple(pod for pod in pods if is_follower(pod) and is_alive(pod))
     node_labels = (node["metadata"].get("labels") or {}) if node is not None else {}
@@ -91,7 +88,7 @@ def job_pods(pods: Sequence[Object], node: Object | None) -> JobPods | None:
 def place_followers(job: JobPods, now: datetime) -> list[Action]:
     """Release those that wait. If one that was released is bound for another domain, replace every released one."""
     if job.domain is None:
-        return []
+        return []  # asked again when the node, or its label, is there
     waiting = [pod for pod in job.followers if _waits(pod)]
     released = [pod for pod in job.followers if not _waits(pod)]
     actions: list[Action] = [_release(pod, job.topology_key, job.domain) for pod in waiting]

@@ -18,7 +18,7 @@ from jobset.api.resources import NODES, PODS
 from jobset.client.port import Client
 from jobset.core.actions import Action, Plan
 from jobset.core.placement import is_leader, is_placed_exclusively, job_of, job_pods, leader_of, place_followers
-from jobset.reconcile.apply import Applied, Applier
+from jobset.reconcile.apply import Applier
 from jobset.reconcile.events import EventRecorder
 from jobset.reconcile.informer import Informer, Key, key_of
 from jobset.reconcile.worker import Controller, Outcome
@@ -54,19 +54,21 @@ class PlacementController:
         by_owner: dict[str, list[Object]] = defaultdict(list)
         for pod in self._pods.cache.by_index(_BY_JOB, "/".join(key)):
             by_owner[(controller_of(pod) or {}).get("uid", "")].append(pod)
-        applied = Applied()
+        actions: list[Action] = []
         retry_after_s = None
+        root: Object | None = None
         for pods in by_owner.values():
             leader = leader_of(pods)
             if leader is None:
                 continue
-            job = job_pods(pods, self._nodes.cache.get("", leader["spec"]["nodeName"]))
-            if job is None or job.domain is None:
+            root = leader
+            job = job_pods(leader, pods, self._nodes.cache.get("", leader["spec"]["nodeName"]))
+            if job.domain is None:
                 retry_after_s = UNKNOWN_DOMAIN_RETRY_S
-                continue
-            actions: tuple[Action, ...] = tuple(place_followers(job, self._now()))
-            applied = await self._applier.apply(leader, Plan(actions))
-        return Outcome(applied, retry_after_s)
+            actions += place_followers(job, self._now())
+        if root is None or not actions:
+            return Outcome(requeue_after_s=retry_after_s)
+        return Outcome(await self._applier.apply(root, Plan(tuple(actions))), retry_after_s)
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         pod = new or old
