@@ -138,9 +138,8 @@ class Structure:
 
     def _check_object(self, value: dict[str, Any], path: str, causes: list[Cause], types_only: bool) -> None:
         if not types_only:
-            for name in self.required:
-                if value.get(name) is None:
-                    causes.append(required(_join(path, name), self._choices(name)))
+            missing = [name for name in self.required if value.get(name) is None]
+            causes.extend(required(_join(path, name), self._choices(name)) for name in missing)
         each = self.each()
         for name, item in value.items():
             child = self.child(name)

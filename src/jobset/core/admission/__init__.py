@@ -1,0 +1,1 @@
+"""Admission of JobSets: defaulting, validation of creates and updates, the custom resource definition."""
