@@ -1,7 +1,7 @@
 """Which pods are a Job's own: those whose controller it is, by UID, and orphans that its selector chooses. Pure.
 
 A pod whose labels were changed away from the selector is given up, so that a user can keep it for a look; an orphan
-with the right labels is taken in. Labels alone never make a pod count: only the owner reference does, once it is written.
+with the right labels is taken in. Labels alone never make a pod count: only the owner reference does, once written.
 """
 
 from __future__ import annotations

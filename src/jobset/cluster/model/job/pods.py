@@ -52,9 +52,14 @@ def read_pod(raw: Object) -> JobPod:
         uid=metadata["uid"],
         phase=raw.get("status", {}).get("phase", "Pending"),
         deleted="deletionTimestamp" in metadata,
-        tracked=JOB_TRACKING_FINALIZER in (metadata.get("finalizers") or ()),
+        tracked=is_finalized(raw),
         index=_number((metadata.get("annotations") or {}).get(JOB_COMPLETION_INDEX)),
     )
+
+
+def is_finalized(raw: Object) -> bool:
+    """Whether a raw pod has the tracking finalizer."""
+    return JOB_TRACKING_FINALIZER in (raw["metadata"].get("finalizers") or ())
 
 
 def is_failed(pod: JobPod, spec: JobSpec) -> bool:
