@@ -8,13 +8,11 @@ from __future__ import annotations
 from jobset.api.meta import Object
 from jobset.api.resources import JOBS
 from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, fill, fill_zero, put
+from jobset.cluster.model.kinds.job_update import validate_job_status_update, validate_job_update
+from jobset.cluster.model.kinds.job_validation import CONTROLLER_UID, generated_labels, validate_job
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.model.kinds.pod_defaults import default_template
 
-CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-JOB_NAME = "batch.kubernetes.io/job-name"
-LEGACY_CONTROLLER_UID = "controller-uid"
-LEGACY_JOB_NAME = "job-name"
 _LONGEST_LABEL = 63
 _MAX_INT32 = 2**31 - 1
 
@@ -75,8 +73,7 @@ def _generate_selector(job: Object) -> Object:
     match = {CONTROLLER_UID: uid, **(selector.get("matchLabels") or {})}
     template = spec["template"]
     metadata = template.get("metadata") or {}
-    generated = {CONTROLLER_UID: uid, JOB_NAME: name, LEGACY_CONTROLLER_UID: uid, LEGACY_JOB_NAME: name}
-    labels = {**generated, **(metadata.get("labels") or {})}
+    labels = {**generated_labels(name, uid), **(metadata.get("labels") or {})}
     spec = {
         **spec,
         "selector": {**selector, "matchLabels": match},
@@ -103,7 +100,9 @@ JOB = Kind(
     default=default_job,
     prepare_create=prepare_job,
     prepare_update=keep_status,
-    subresources={"status": Subresource(merge_status)},
+    validate=validate_job,
+    validate_update=validate_job_update,
+    subresources={"status": Subresource(merge_status, validate_job_status_update)},
     orphans_by_default=True,
     field_selectors=("status.successful",),
     categories=("all",),

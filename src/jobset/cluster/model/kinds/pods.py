@@ -13,6 +13,8 @@ from jobset.api.resources import PODS
 from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, put, without
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.model.kinds.pod_defaults import default_pod
+from jobset.cluster.model.kinds.pod_update import validate_pod_status_update, validate_pod_update
+from jobset.cluster.model.kinds.pod_validation import validate_pod
 
 _EVICTION_SECONDS = 300
 _NOT_READY: Object = {
@@ -161,8 +163,10 @@ POD = Kind(
     default=default_pod,
     prepare_create=prepare_pod,
     prepare_update=keep_status,
+    validate=validate_pod,
+    validate_update=validate_pod_update,
     subresources={
-        "status": Subresource(merge_status),
+        "status": Subresource(merge_status, validate_pod_status_update),
         "ephemeralcontainers": Subresource(merge_ephemeral_containers),
     },
     graceful=True,

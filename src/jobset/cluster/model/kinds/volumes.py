@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from jobset.api.meta import Object
 from jobset.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from jobset.cluster.model.kinds.claim_validation import validate_claim, validate_claim_update, validate_volume
 from jobset.cluster.model.kinds.copy_on_write import fill, fill_zero, put
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.model.kinds.pod_defaults import default_claim_spec
@@ -49,6 +50,8 @@ PERSISTENT_VOLUME_CLAIM = Kind(
     default=default_claim,
     prepare_create=prepare_claim,
     prepare_update=keep_status,
+    validate=validate_claim,
+    validate_update=validate_claim_update,
     subresources={"status": Subresource(merge_status)},
     generation=False,
     short_names=("pvc",),
@@ -74,6 +77,7 @@ PERSISTENT_VOLUME = Kind(
     default=default_volume,
     prepare_create=prepare_volume,
     prepare_update=keep_status,
+    validate=validate_volume,
     subresources={"status": Subresource(merge_status)},
     generation=False,
     short_names=("pv",),
