@@ -8,8 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from conformance import adapter, replay
+from jobset.cluster.controllers.job import JobController
+from jobset.cluster.controllers.ttl import TTLController
+from jobset.cluster.controllers.scheduler import Scheduler
 
-CONTROLLERS: list[adapter.ControllerFactory] = []
+CONTROLLERS: list[adapter.ControllerFactory] = [Scheduler]
 """Everything the cases need besides the API service."""
 WORKERS = 48
 

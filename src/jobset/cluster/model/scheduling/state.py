@@ -84,14 +84,14 @@ class ClusterState:
         self._forget_derived()
         self._relabel(info, before)
         for uid in list(info.nominated):
-            self.nominate(info.nominated[uid], "")
+            self.nominate_nowhere(uid)
         if not info.pods:
             del self.nodes[name]
 
     def place(self, pod: PodInfo, node: str) -> None:
         """The pod is on this node, bound or assumed. Replaces what was known of it."""
         self.remove(pod.uid)
-        self.nominate(pod, "")
+        self.nominate_nowhere(pod.uid)
         pod = pod if pod.node == node else replace(pod, node=node)
         info = self.nodes.setdefault(node, NodeInfo(node))
         info.add(pod)
@@ -130,13 +130,16 @@ class ClusterState:
             self.place(replace(pod, terminating=True), pod.node)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Room is being made for the pod on this node; empty for nowhere any more."""
-        before = self._nominations.pop(pod.uid, None)
-        if before is not None:
-            del self.nodes[before].nominated[pod.uid]
-        if node and node in self.nodes and self.nodes[node].exists:
+        """Room is being made for the pod on this node, and on no other."""
+        self.nominate_nowhere(pod.uid)
+        if node in self.nodes and self.nodes[node].exists:
             self._nominations[pod.uid] = node
             self.nodes[node].nominated[pod.uid] = pod
+
+    def nominate_nowhere(self, uid: str) -> None:
+        before = self._nominations.pop(uid, None)
+        if before is not None:
+            del self.nodes[before].nominated[uid]
 
     def nomination(self, uid: str) -> str:
         return self._nominations.get(uid, "")
