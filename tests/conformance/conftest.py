@@ -9,10 +9,10 @@ import pytest
 
 from conformance import adapter, replay
 from jobset.cluster.controllers.job import JobController
-from jobset.cluster.controllers.ttl import TTLController
 from jobset.cluster.controllers.scheduler import Scheduler
+from jobset.cluster.controllers.ttl import TTLController
 
-CONTROLLERS: list[adapter.ControllerFactory] = [Scheduler]
+CONTROLLERS: list[adapter.ControllerFactory] = [JobController, Scheduler, TTLController]
 """Everything the cases need besides the API service."""
 WORKERS = 48
 
