@@ -6,12 +6,24 @@ from base64 import b64encode
 
 from jobset.api.meta import Object
 from jobset.api.resources import CONFIG_MAPS, LEASES, PRIORITY_CLASSES, SECRETS, SERVICE_ACCOUNTS
+from jobset.cluster.model.kinds.config_validation import (
+    validate_config_map,
+    validate_config_map_update,
+    validate_lease,
+    validate_lease_update,
+    validate_priority_class,
+    validate_priority_class_update,
+    validate_secret,
+    validate_secret_update,
+)
 from jobset.cluster.model.kinds.copy_on_write import fill, fill_zero, put, without
 from jobset.cluster.model.kinds.kind import Kind
 
 CONFIG_MAP = Kind(
     resource=CONFIG_MAPS,
     definition="io.k8s.api.core.v1.ConfigMap",
+    validate=validate_config_map,
+    validate_update=validate_config_map_update,
     generation=False,
     short_names=("cm",),
 )
@@ -33,6 +45,8 @@ SECRET = Kind(
     resource=SECRETS,
     definition="io.k8s.api.core.v1.Secret",
     default=default_secret,
+    validate=validate_secret,
+    validate_update=validate_secret_update,
     generation=False,
     field_selectors=("type",),
 )
@@ -53,6 +67,8 @@ LEASE = Kind(
     resource=LEASES,
     definition="io.k8s.api.coordination.v1.Lease",
     default=default_lease,
+    validate=validate_lease,
+    validate_update=validate_lease_update,
     generation=False,
     creates_on_update=True,
 )
@@ -66,5 +82,7 @@ PRIORITY_CLASS = Kind(
     resource=PRIORITY_CLASSES,
     definition="io.k8s.api.scheduling.v1.PriorityClass",
     default=default_priority_class,
+    validate=validate_priority_class,
+    validate_update=validate_priority_class_update,
     short_names=("pc",),
 )

@@ -11,6 +11,7 @@ from typing import Any
 from jobset.api.meta import Object
 from jobset.api.resources import CORE_EVENTS, EVENTS
 from jobset.cluster.model.kinds.copy_on_write import fill, put
+from jobset.cluster.model.kinds.event_validation import validate_core_event, validate_event, validate_event_update
 from jobset.cluster.model.kinds.kind import Kind
 
 _CORE_ABSENT: Object = {
@@ -52,6 +53,7 @@ CORE_EVENT = Kind(
     resource=CORE_EVENTS,
     definition="io.k8s.api.core.v1.Event",
     default=default_core_event,
+    validate=validate_core_event,
     generation=False,
     creates_on_update=True,
     field_selectors=(
@@ -73,6 +75,9 @@ CORE_EVENT = Kind(
 EVENT = Kind(
     resource=EVENTS,
     definition="io.k8s.api.events.v1.Event",
+    default=default_core_event,
+    validate=validate_event,
+    validate_update=validate_event_update,
     generation=False,
     creates_on_update=True,
     field_selectors=CORE_EVENT.field_selectors,

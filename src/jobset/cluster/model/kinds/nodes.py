@@ -6,6 +6,12 @@ from jobset.api.meta import Object
 from jobset.api.resources import NAMESPACES, NODES
 from jobset.cluster.model.kinds.copy_on_write import fill, put
 from jobset.cluster.model.kinds.kind import Kind, Subresource
+from jobset.cluster.model.kinds.node_validation import (
+    validate_namespace,
+    validate_node,
+    validate_node_status_update,
+    validate_node_update,
+)
 from jobset.cluster.model.kinds.quantities import canonical_at
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -42,7 +48,9 @@ NODE = Kind(
     definition="io.k8s.api.core.v1.Node",
     default=default_node,
     prepare_update=keep_status,
-    subresources={"status": Subresource(merge_status)},
+    validate=validate_node,
+    validate_update=validate_node_update,
+    subresources={"status": Subresource(merge_status, validate_node_status_update)},
     generation=False,
     field_selectors=("spec.unschedulable",),
     short_names=("no",),
@@ -83,6 +91,7 @@ NAMESPACE = Kind(
     default=default_namespace,
     prepare_create=prepare_namespace,
     prepare_update=keep_finalizers_and_status,
+    validate=validate_namespace,
     subresources={"status": Subresource(merge_status), "finalize": Subresource(merge_finalizers)},
     generation=False,
     name_rule="dns-label",

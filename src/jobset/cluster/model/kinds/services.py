@@ -10,6 +10,13 @@ from jobset.api.meta import Object
 from jobset.api.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, fill, fill_zero, put
 from jobset.cluster.model.kinds.kind import Kind, Subresource
+from jobset.cluster.model.kinds.service_validation import (
+    validate_endpoint_slice,
+    validate_endpoint_slice_update,
+    validate_endpoints,
+    validate_service,
+    validate_service_update,
+)
 
 _CLIENT_IP_TIMEOUT_S = 10800
 _NO_STATUS: Object = {"loadBalancer": {}}
@@ -80,6 +87,8 @@ SERVICE = Kind(
     default=default_service,
     prepare_create=prepare_service,
     prepare_update=prepare_service_update,
+    validate=validate_service,
+    validate_update=validate_service_update,
     subresources={"status": Subresource(merge_service_status)},
     generation=False,
     creates_on_update=True,
@@ -101,6 +110,8 @@ ENDPOINTS_KIND = Kind(
     resource=ENDPOINTS,
     definition="io.k8s.api.core.v1.Endpoints",
     default=default_endpoints,
+    validate=validate_endpoints,
+    validate_update=lambda new, _: validate_endpoints(new),
     generation=False,
     creates_on_update=True,
     short_names=("ep",),
@@ -118,4 +129,6 @@ ENDPOINT_SLICE = Kind(
     resource=ENDPOINT_SLICES,
     definition="io.k8s.api.discovery.v1.EndpointSlice",
     default=default_endpoint_slice,
+    validate=validate_endpoint_slice,
+    validate_update=validate_endpoint_slice_update,
 )
