@@ -1,7 +1,7 @@
 """A pod's status as the kubelet reports it: phase, conditions, container statuses. Pure, the last step of the flow.
 
-`build_status` turns the machine's state into `Pod.status`, keeping what others wrote there (PodScheduled, DisruptionTarget,
-qosClass, ...) and each condition's transition time where its status did not change.
+`build_status` turns the machine's state into `Pod.status`, keeping what others wrote there (PodScheduled, qosClass,
+DisruptionTarget, ...) and each condition's transition time where its status did not change.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from jobset.api.meta import Object, format_time
-from jobset.cluster.model.pod_lifecycle.spec import ContainerSpec, Role
-from jobset.cluster.model.pod_lifecycle.state import Container, End, Phase, PodState, Stage, Value
+from jobset.cluster.model.pod_lifecycle.spec import ContainerSpec, Role, Value
+from jobset.cluster.model.pod_lifecycle.state import Container, End, Phase, PodState, Stage
 
 OWN_CONDITIONS = (
     "PodReadyToStartContainers",

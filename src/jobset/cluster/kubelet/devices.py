@@ -1,0 +1,67 @@
+"""Which GPUs of a node a pod gets: bookkeeping of `nvidia.com/gpu`, no I/O.
+
+The scheduler counts, the kubelet chooses: ids are handed out in the node's order, lowest free ones first, and belong to
+the pod until all its containers have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jobset.api.meta import Object
+from jobset.cluster.kubelet.resource_field import limit
+from jobset.cluster.kubelet.sources import ConfigError
+
+GPU = "nvidia.com/gpu"
+
+
+def gpus_of(container: Object) -> int:
+    value = limit(container, GPU)
+    return 0 if value is None else int(value)
+
+
+class Devices:
+    """GPU ids by node. A node that is not named here hands out none, and its pods' environment says nothing of GPUs."""
+
+    def __init__(self, ids: Mapping[str, Sequence[str]]) -> None:
+        self._free = {node: list(known) for node, known in ids.items()}
+        self._order = {node: {id_: place for place, id_ in enumerate(known)} for node, known in ids.items()}
+        self._held: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._nodes: dict[str, str] = {}
+
+    def allocate(self, pod: Object) -> None:
+        """Give every container of the pod its GPUs; init containers use those of the main ones. Raises ConfigError."""
+        spec, uid = pod["spec"], pod["metadata"]["uid"]
+        node = spec["nodeName"]
+        if node not in self._free or uid in self._held:
+            return
+        free = self._free[node]
+        lasting = [*(c for c in spec.get("initContainers") or () if c.get("restartPolicy")), *spec["containers"]]
+        passing = [c for c in spec.get("initContainers") or () if not c.get("restartPolicy")]
+        total = max([sum(map(gpus_of, lasting)), *map(gpus_of, passing)])
+        if total > len(free):
+            raise ConfigError(
+                f"the pod asks for {total} {GPU}, node {node} has {len(free)} free", "UnexpectedAdmissionError"
+            )
+        taken, self._free[node] = free[:total], free[total:]
+        held: dict[str, tuple[str, ...]] = {c["name"]: tuple(taken[: gpus_of(c)]) for c in passing}
+        begin = 0
+        for container in lasting:
+            end = begin + gpus_of(container)
+            held[container["name"]] = tuple(taken[begin:end])
+            begin = end
+        self._held[uid], self._nodes[uid] = held, node
+
+    def of(self, uid: str, container: str) -> Sequence[str] | None:
+        """The container's GPUs; None where nothing is to be said about GPUs."""
+        held = self._held.get(uid)
+        return None if held is None else held[container]
+
+    def release(self, uid: str) -> None:
+        held = self._held.pop(uid, None)
+        if held is None:
+            return
+        node = self._nodes.pop(uid)
+        freed = {id_ for ids in held.values() for id_ in ids}
+        order = self._order[node]
+        self._free[node] = sorted([*self._free[node], *freed], key=order.__getitem__)
