@@ -57,8 +57,9 @@ class InProcessClient:
         options = ListOptions(label_selector, field_selector, limit, continue_token)
         found = self._service.list(resource, namespace, options)
         if as_ is dict:
-            return cast("ObjectList[T]", found)
-        items = [_shaped(item, as_) for item in found.items]
+            items = cast("Sequence[T]", found.items)
+        else:
+            items = [_shaped(item, as_) for item in found.items]
         return ObjectList(items, found.resource_version, found.continue_token)
 
     @asynccontextmanager

@@ -1,4 +1,7 @@
-"""Which resources the API service serves, each with its kind, its place in the store and its admission."""
+"""Which resources the API service serves, each with its kind, its place in the store and its admission.
+
+Event has two faces, core/v1 and events.k8s.io/v1, over one stored form: `inward` and `outward` translate.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from jobset.api.errors import NotFound
+from jobset.api.errors import ApiError, NotFound
 from jobset.api.meta import Object
 from jobset.api.resources import CORE_EVENTS, EVENTS, Resource
-from jobset.cluster.model.kinds.kind import Kind
+from jobset.cluster.model.kinds.events import to_core_event, to_events_k8s_io
+from jobset.cluster.model.kinds.kind import Kind, Transform, unchanged
 
 Hook: TypeAlias = Callable[[Object], Object]
 """Changes an object that is about to be created; raises ApiError to refuse it. Never in place."""
+
+
+LastStep: TypeAlias = Callable[[Object, bool], Object]
+"""Completes an object that is about to be stored from what else is stored; told whether it is only a trial."""
+
+
+def unserved() -> ApiError:
+    return NotFound("the server could not find the requested resource")
 
 
 class Admission(Protocol):
@@ -31,6 +43,10 @@ class Served:
     storage: str
     admission: Admission | None = None
     hooks: list[Hook] = field(default_factory=list)
+    last_steps: list[LastStep] = field(default_factory=list)
+    inward: Transform = unchanged
+    """From what this resource shows to what is stored."""
+    outward: Transform = unchanged
 
     @property
     def resource(self) -> Resource:
@@ -46,8 +62,11 @@ class Registry:
     def add(self, kind: Kind, admission: Admission | None = None) -> Served:
         """Serve a kind, or serve it differently from now on."""
         resource = kind.resource
-        storage = str(CORE_EVENTS) if resource == EVENTS else str(resource)
-        served = self._served[resource] = Served(kind, storage, admission)
+        if resource == EVENTS:
+            served = Served(kind, str(CORE_EVENTS), admission, inward=to_core_event, outward=to_events_k8s_io)
+        else:
+            served = Served(kind, str(resource), admission)
+        self._served[resource] = served
         return served
 
     def remove(self, resource: Resource) -> None:
@@ -56,7 +75,7 @@ class Registry:
     def of(self, resource: Resource) -> Served:
         served = self._served.get(resource)
         if served is None:
-            raise NotFound("the server could not find the requested resource")
+            raise unserved()
         return served
 
     def all(self) -> list[Served]:

@@ -11,21 +11,26 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from jobset.api import resources
+from jobset.api.errors import Forbidden
 from jobset.api.meta import Object
-from jobset.api.resources import Resource
-from jobset.client.port import ObjectList, PatchType
+from jobset.api.resources import NAMESPACES, PODS, PRIORITY_CLASSES, SERVICES, Resource
+from jobset.client.port import PatchType
+from jobset.cluster.apiserver.commits import Commits
 from jobset.cluster.apiserver.deletion import Deletion
+from jobset.cluster.apiserver.metadata import refusal
 from jobset.cluster.apiserver.options import DELETE, LIST, WRITE, DeleteOptions, ListOptions, WatchOptions, WriteOptions
-from jobset.cluster.apiserver.reading import Reading, Watching
+from jobset.cluster.apiserver.reading import Page, Reading, Watching
 from jobset.cluster.apiserver.registry import Admission, Hook, Registry
+from jobset.cluster.apiserver.service_ips import ServiceAddresses
 from jobset.cluster.apiserver.subresources import Subresources
 from jobset.cluster.apiserver.writing import Writing
 from jobset.cluster.model.kinds.kind import Kind
+from jobset.cluster.model.kinds.pods import admit_priority
 from jobset.cluster.model.kinds.registry import KINDS
 from jobset.cluster.store.port import Store
 
 DEFAULT_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class ApiService:
@@ -34,13 +39,14 @@ class ApiService:
     def __init__(self, store: Store, *, now: Callable[[], datetime], seed: int | None = None) -> None:
         self.store = store
         self.registry = Registry(KINDS.values())
+        commits = Commits(store)
         self._reading = Reading(store, self.registry)
-        self._deletion = Deletion(store, self.registry, now)
-        self._writing = Writing(store, self.registry, self._deletion, now, random.Random(seed))
-        self._subresources = Subresources(store, now)
-        for name in DEFAULT_NAMESPACES:
-            if store.get("namespaces", "", name) is None:
-                self.create(resources.NAMESPACES, "", {"metadata": {"name": name}})
+        self._deletion = Deletion(store, self.registry, commits, now)
+        self._writing = Writing(store, self.registry, commits, now, random.Random(seed))
+        self._subresources = Subresources(store, self.registry, commits, self._deletion, now)
+        self.registry.of(SERVICES).last_steps.append(ServiceAddresses(store).complete)
+        self.registry.of(PODS).hooks.append(self._admit_priority)
+        self._create_what_every_cluster_has()
 
     def register(self, kind: Kind, admission: Admission | None = None) -> None:
         """Serve a custom resource, or replace how a resource is served."""
@@ -50,13 +56,13 @@ class ApiService:
         """Call `hook` with every object of this resource that is about to be created, after defaulting."""
         self.registry.of(resource).hooks.append(hook)
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        return self._reading.get(resource, namespace, name)
-
     def exists(self, resource: Resource, namespace: str, name: str) -> bool:
         return self.store.get(self.registry.of(resource).storage, namespace, name) is not None
 
-    def list(self, resource: Resource, namespace: str = "", options: ListOptions = LIST) -> ObjectList[Object]:
+    def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        return self._reading.get(resource, namespace, name)
+
+    def list(self, resource: Resource, namespace: str = "", options: ListOptions = LIST) -> Page:
         return self._reading.list(resource, namespace, options)
 
     def watch(self, resource: Resource, namespace: str, options: WatchOptions) -> Watching:
@@ -89,10 +95,45 @@ class ApiService:
         return self._writing.patch(resource, namespace, name, patch, patch_type, subresource, options)
 
     def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions = DELETE) -> Object:
+        """The object as it was last, or as it is marked when something still holds it."""
         return self._deletion.delete(resource, namespace, name, options)
+
+    def delete_collection(
+        self, resource: Resource, namespace: str, chosen: ListOptions = LIST, options: DeleteOptions = DELETE
+    ) -> tuple[Object, ...]:
+        """Delete all that the selectors match; gives them as they were."""
+        items = tuple(self._reading.list(resource, namespace, chosen).items)
+        for item in items:
+            metadata = item["metadata"]
+            self._deletion.delete(resource, metadata.get("namespace", ""), metadata["name"], options)
+        return items
+
+    def get_subresource(self, resource: Resource, namespace: str, name: str, subresource: str) -> Object:
+        return self._subresources.get(resource, namespace, name, subresource)
 
     def create_subresource(
         self, resource: Resource, namespace: str, name: str, subresource: str, body: Object
     ) -> Object:
         """POST to a subresource: pods/binding, pods/eviction."""
         return self._subresources.create(resource, namespace, name, subresource, body)
+
+    def _admit_priority(self, pod: Object) -> Object:
+        """The priority that the pod's class gives it, or that of the class which is the default of the cluster."""
+        name = pod["spec"].get("priorityClassName", "")
+        if name:
+            found = self.store.get("priorityclasses.scheduling.k8s.io", "", name)
+            if found is None:
+                pod_name = pod["metadata"].get("name", "")
+                why = f"no PriorityClass with name {name} was found"
+                raise refusal(Forbidden, PODS, pod_name, f'pods "{pod_name}" is forbidden: {why}')
+            return admit_priority(pod, found)
+        classes = self.store.list("priorityclasses.scheduling.k8s.io")
+        return admit_priority(pod, next((one for one in classes if one.get("globalDefault")), None))
+
+    def _create_what_every_cluster_has(self) -> None:
+        for name in DEFAULT_NAMESPACES:
+            if not self.exists(NAMESPACES, "", name):
+                self.create(NAMESPACES, "", {"metadata": {"name": name}})
+        for name, value in SYSTEM_PRIORITIES.items():
+            if not self.exists(PRIORITY_CLASSES, "", name):
+                self.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})

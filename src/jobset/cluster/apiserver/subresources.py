@@ -1,61 +1,100 @@
-"""Subresources that are requests of their own: binding a pod to a node, evicting it, finishing a namespace."""
+"""Subresources that are requests of their own: binding a pod to a node, evicting it, reading a status or a scale."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
-from jobset.api.errors import BadRequest, NotFound
+from jobset.api.errors import ApiError, BadRequest, Conflict
 from jobset.api.meta import Object, format_time
 from jobset.api.resources import PODS, Resource
-from jobset.cluster.apiserver.metadata import check_preconditions, conflict, not_found
+from jobset.cluster.apiserver.commits import Commits
+from jobset.cluster.apiserver.deletion import Deletion
+from jobset.cluster.apiserver.metadata import check_preconditions, not_found
+from jobset.cluster.apiserver.options import DeleteOptions
+from jobset.cluster.apiserver.registry import Registry, unserved
 from jobset.cluster.store.port import Store
 
-SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+CREATED: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 class Subresources:
-    def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, commits: Commits, deletion: Deletion, now: Callable[[], datetime]
+    ) -> None:
         self._store = store
+        self._registry = registry
+        self._commits = commits
+        self._deletion = deletion
         self._now = now
 
-    def create(self, resource: Resource, namespace: str, name: str, subresource: str, body: Object) -> Object:
-        if (resource, subresource) == (PODS, "binding"):
-            return self._bind(namespace, name, body)
-        raise NotFound("the server could not find the requested resource")
+    def get(self, resource: Resource, namespace: str, name: str, subresource: str) -> Object:
+        served = self._registry.of(resource)
+        if subresource not in served.kind.subresources:
+            raise unserved()
+        stored = self._store.get(served.storage, namespace, name)
+        if stored is None:
+            raise not_found(resource, name)
+        return stored
 
-    def _bind(self, namespace: str, name: str, body: Object) -> Object:
+    def create(self, resource: Resource, namespace: str, name: str, subresource: str, body: Object) -> Object:
+        if resource != PODS or subresource not in ("binding", "eviction"):
+            raise unserved()
         pod = self._store.get("pods", namespace, name)
         if pod is None:
             raise not_found(PODS, name)
-        metadata = body.get("metadata") or {}
+        if subresource == "binding":
+            self._commits.put(self._registry.of(PODS), self._bound(pod, body))
+        else:
+            self._evict(pod, body)
+        return CREATED
+
+    def _evict(self, pod: Object, body: Object) -> None:
+        asked = body.get("deleteOptions") or {}
+        preconditions = asked.get("preconditions") or {}
+        options = DeleteOptions(
+            uid=preconditions.get("uid", ""),
+            resource_version=preconditions.get("resourceVersion", ""),
+            propagation=asked.get("propagationPolicy"),
+            grace_period_s=asked.get("gracePeriodSeconds"),
+            dry_run=bool(asked.get("dryRun")),
+        )
+        metadata = pod["metadata"]
+        self._deletion.delete(PODS, metadata["namespace"], metadata["name"], options)
+
+    def _bound(self, pod: Object, binding: Object) -> Object:
+        """The pod on the node that the binding names, with condition PodScheduled. Conflict, BadRequest."""
+        name = pod["metadata"]["name"]
+        metadata = binding.get("metadata") or {}
         check_preconditions(PODS, pod, metadata.get("uid", ""), metadata.get("resourceVersion", ""))
-        node = (body.get("target") or {}).get("name")
+        node = (binding.get("target") or {}).get("name")
         if not node:
             raise BadRequest("target.name: Required value")
         if "deletionTimestamp" in pod["metadata"]:
-            raise conflict(PODS, name, f"pod {name} is being deleted, cannot be assigned to a host")
+            raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
         if pod["spec"].get("nodeName"):
-            raise conflict(PODS, name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
-        self._store.put("pods", self._bound(pod, node, metadata))
-        return SUCCESS
+            raise _refused(name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        if pod["spec"].get("schedulingGates"):
+            raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+        bound = {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": self._scheduled(pod)}
+        for key in ("labels", "annotations"):
+            if metadata.get(key):
+                merged = {**pod["metadata"].get(key, {}), **metadata[key]}
+                bound["metadata"] = {**bound["metadata"], key: merged}
+        return bound
 
-    def _bound(self, pod: Object, node: str, metadata: dict[str, Any]) -> Object:
-        scheduled = {
+    def _scheduled(self, pod: Object) -> Object:
+        condition = {
             "type": "PodScheduled",
             "status": "True",
             "lastProbeTime": None,
             "lastTransitionTime": format_time(self._now()),
         }
         status = pod.get("status") or {}
-        others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
-        bound = {
-            **pod,
-            "spec": {**pod["spec"], "nodeName": node},
-            "status": {**status, "conditions": [*others, scheduled]},
-        }
-        if metadata.get("annotations"):
-            annotations = {**pod["metadata"].get("annotations", {}), **metadata["annotations"]}
-            bound["metadata"] = {**pod["metadata"], "annotations": annotations}
-        return bound
+        others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+        return {**status, "conditions": [*others, condition]}
+
+
+def _refused(name: str, why: str) -> ApiError:
+    text = f'Operation cannot be fulfilled on pods/binding "{name}": {why}'
+    return Conflict(text, kind="pods/binding", name=name)

@@ -1,7 +1,7 @@
 """Create, update and patch: the order of a write from body to stored object.
 
-Defaults, admission, metadata rules, the kind's own preparation and validation, then the store. What a request did not
-change keeps being shared with the previous version and is not looked at again.
+Decoding, defaults, admission, metadata rules, the kind's own preparation and validation, then the store. What a request
+did not change keeps being shared with the previous version and is not looked at again.
 """
 
 from __future__ import annotations
@@ -11,25 +11,32 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from jobset.api.errors import AlreadyExists, BadRequest, Forbidden, NotFound, UnsupportedMediaType
-from jobset.api.merge_patch import apply_merge_patch
+from jobset.api.errors import AlreadyExists, BadRequest, Cause, Forbidden
 from jobset.api.meta import Object, format_time
 from jobset.api.resources import NAMESPACES, Resource
-from jobset.cluster.apiserver.deletion import Deletion
-from jobset.cluster.apiserver.metadata import address, check_preconditions, invalid, not_found, refusal
+from jobset.cluster.apiserver.commits import Commits
+from jobset.cluster.apiserver.decoding import addressed, decoded, patch_invalid
+from jobset.cluster.apiserver.deletion import is_finished
+from jobset.cluster.apiserver.metadata import (
+    SERVER_SET,
+    carried_over,
+    check_preconditions,
+    invalid,
+    metadata_change_problems,
+    metadata_problems,
+    not_found,
+    refusal,
+    tidied,
+)
 from jobset.cluster.apiserver.options import WriteOptions
-from jobset.cluster.apiserver.registry import Registry, Served
+from jobset.cluster.apiserver.patches import patched
+from jobset.cluster.apiserver.registry import Registry, Served, unserved
 from jobset.cluster.store.port import Store
 
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-SYSTEM_FIELDS = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "generateName",
-)
+GENERATED_LENGTH = 5
+GENERATED_PREFIX_MAX = 63 - GENERATED_LENGTH
+GENERATED_ATTEMPTS = 8
 
 
 class Writing:
@@ -37,44 +44,58 @@ class Writing:
         self,
         store: Store,
         registry: Registry,
-        deletion: Deletion,
+        commits: Commits,
         now: Callable[[], datetime],
         chance: random.Random,
     ) -> None:
         self._store = store
         self._registry = registry
-        self._deletion = deletion
+        self._commits = commits
         self._now = now
         self._chance = chance
 
     def create(self, resource: Resource, namespace: str, body: Object, options: WriteOptions) -> Object:
         served = self._registry.of(resource)
         kind = served.kind
-        obj = kind.default(address(resource, namespace, body))
-        self._check_namespace(resource, namespace)
+        self._check_scope(resource, namespace)
+        obj = kind.default(decoded(kind, addressed(resource, namespace, body), options))
+        self._check_namespace(resource, namespace, obj["metadata"].get("name", ""))
         for hook in served.hooks:
             obj = hook(obj)
         if served.admission is not None:
+            if causes := kind.validate(obj):
+                raise invalid(resource, obj["metadata"].get("name", ""), causes)
             obj = served.admission.create(obj)
-        obj = kind.prepare_create(self._identify(served, obj))
-        name = obj["metadata"]["name"]
-        if causes := kind.validate(obj):
+        obj = kind.prepare_create(self._identified(served, namespace, obj))
+        name = obj["metadata"].get("name", "")
+        if causes := metadata_problems(kind, obj["metadata"]) + kind.validate(obj):
             raise invalid(resource, name, causes)
-        if self._store.get(served.storage, namespace, name) is not None:
-            raise refusal(AlreadyExists, resource, name, f'{resource} "{name}" already exists')
-        return obj if options.dry_run else self._store.put(served.storage, obj)
+        if (present := self._store.get(served.storage, namespace, name)) is not None:
+            text = f'{resource} "{name}" already exists'
+            if "deletionTimestamp" in present["metadata"]:
+                text = f"object is being deleted: {text}"
+            raise refusal(AlreadyExists, resource, name, text)
+        for step in served.last_steps:
+            obj = step(obj, options.dry_run)
+        return self._commits.put(served, obj, dry_run=options.dry_run)
 
     def update(
         self, resource: Resource, namespace: str, name: str, body: Object, subresource: str, options: WriteOptions
     ) -> Object:
         served = self._registry.of(resource)
-        new = address(resource, namespace, body)
-        current = self._store.get(served.storage, namespace, name)
-        if current is None:
+        self._check_scope(resource, namespace)
+        new = decoded(served.kind, addressed(resource, namespace, body), options)
+        said = new["metadata"].get("name", "")
+        if said != name:
+            if said:
+                raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
+            new = {**new, "metadata": {**new["metadata"], "name": name}}
+        stored = self._store.get(served.storage, namespace, name)
+        if stored is None:
             if served.kind.creates_on_update and not subresource:
-                return self.create(resource, namespace, body, options)
+                return self.create(resource, namespace, new, options)
             raise not_found(resource, name)
-        return self._replace(served, current, new, subresource, options)
+        return self._replace(served, served.outward(stored), new, subresource, options)
 
     def patch(
         self,
@@ -87,75 +108,107 @@ class Writing:
         options: WriteOptions,
     ) -> Object:
         served = self._registry.of(resource)
-        current = self._store.get(served.storage, namespace, name)
-        if current is None:
+        stored = self._store.get(served.storage, namespace, name)
+        if stored is None:
             raise not_found(resource, name)
-        if patch_type != "merge":
-            raise UnsupportedMediaType(f"patches of type {patch_type} are not supported")
-        if not isinstance(patch, dict):
-            raise BadRequest("a merge patch must be an object")
-        return self._replace(served, current, apply_merge_patch(current, patch), subresource, options)
+        current = served.outward(stored)
+        new = patched(served.kind, current, patch, patch_type)
+        if new is current:
+            return current
+        if new.get("kind") != current["kind"] or new.get("apiVersion") != current["apiVersion"]:
+            raise patch_invalid(resource, name, new, f"cannot be handled as a {resource.kind}")
+        new = decoded(served.kind, new, options, current)
+        if new["metadata"].get("name") != name or new["metadata"].get("namespace", "") != namespace:
+            raise BadRequest(f"the name of the object does not match the name on the URL ({name})")
+        return self._replace(served, current, new, subresource, options)
 
     def _replace(self, served: Served, current: Object, new: Object, subresource: str, options: WriteOptions) -> Object:
-        resource, kind = served.resource, served.kind
-        old_metadata, metadata = current["metadata"], new["metadata"]
-        if metadata is not old_metadata:
-            check_preconditions(resource, current, metadata.get("uid", ""), metadata.get("resourceVersion", ""))
-            kept = {key: old_metadata[key] for key in SYSTEM_FIELDS if key in old_metadata}
-            new = {**new, "metadata": {**metadata, **kept, "resourceVersion": old_metadata["resourceVersion"]}}
-        if subresource:
-            rule = kind.subresources.get(subresource)
-            if rule is None:
-                raise NotFound("the server could not find the requested resource")
-            new = rule.merge(new, current)
-            causes = rule.validate_update(new, current)
-        else:
-            new = kind.prepare_update(kind.default(new), current)
-            if served.admission is not None:
-                new = served.admission.update(new, current)
-            if kind.generation and _specified(new) != _specified(current):
-                new = {**new, "metadata": {**new["metadata"], "generation": old_metadata.get("generation", 0) + 1}}
-            causes = kind.validate_update(new, current)
+        """Write `new` in the place of `current`; unchanged, it keeps its version."""
+        old_metadata = current["metadata"]
+        if new["metadata"] is not old_metadata:
+            metadata = new["metadata"]
+            held = (metadata.get("uid", ""), metadata.get("resourceVersion", ""))
+            check_preconditions(served.resource, current, *held)
+            metadata = carried_over(metadata, old_metadata)
+            new = {**new, "metadata": old_metadata if metadata == old_metadata else metadata}
+        change = self._change_of_subresource if subresource else self._change
+        new, causes = change(served, current, new, subresource)
+        if new["metadata"] is not old_metadata:
+            causes = metadata_change_problems(new["metadata"], old_metadata) + causes
         if causes:
-            raise invalid(resource, old_metadata["name"], causes)
-        if self._deletion.finished(new):
-            return new if options.dry_run else self._store.remove(served.storage, new)
+            raise invalid(served.resource, old_metadata["name"], causes)
+        if is_finished(new):
+            return self._commits.remove(served, new, dry_run=options.dry_run)
         if new == current:
             return current
-        return new if options.dry_run else self._store.put(served.storage, new)
+        return self._commits.put(served, new, dry_run=options.dry_run)
 
-    def _identify(self, served: Served, obj: Object) -> Object:
+    def _change(self, served: Served, current: Object, new: Object, _: str) -> tuple[Object, list[Cause]]:
+        kind = served.kind
+        new = kind.prepare_update(kind.default(new), current)
+        if served.admission is not None:
+            if causes := kind.validate_update(new, current):
+                return new, causes
+            new = served.admission.update(new, current)
+        for step in served.last_steps:
+            new = step(new, True)
+        if kind.generation and specified(new) != specified(current):
+            generation = current["metadata"].get("generation", 0) + 1
+            new = {**new, "metadata": {**new["metadata"], "generation": generation}}
+        return new, kind.validate_update(new, current)
+
+    def _change_of_subresource(
+        self, served: Served, current: Object, new: Object, subresource: str
+    ) -> tuple[Object, list[Cause]]:
+        rule = served.kind.subresources.get(subresource)
+        if rule is None:
+            raise unserved()
+        new = rule.merge(new, current)
+        return new, rule.validate_update(new, current)
+
+    def _identified(self, served: Served, namespace: str, obj: Object) -> Object:
         """The object with name, uid, creation time and first generation."""
-        metadata = {key: value for key, value in obj["metadata"].items() if key not in SYSTEM_FIELDS[:-1]}
+        metadata = {key: value for key, value in tidied(obj["metadata"]).items() if key not in SERVER_SET}
         if not metadata.get("name") and metadata.get("generateName"):
-            suffix = "".join(self._chance.choices(NAME_LETTERS, k=5))
-            metadata["name"] = metadata["generateName"][:58] + suffix
-        if not metadata.get("name"):
-            raise BadRequest("name or generateName is required")
-        metadata.pop("resourceVersion", None)
+            metadata["name"] = self._generated(served, namespace, metadata["generateName"])
         metadata["uid"] = self._uid()
         metadata["creationTimestamp"] = format_time(self._now())
         if served.kind.generation:
             metadata["generation"] = 1
         return {**obj, "metadata": metadata}
 
+    def _generated(self, served: Served, namespace: str, prefix: str) -> str:
+        for _ in range(GENERATED_ATTEMPTS):
+            letters = "".join(self._chance.choices(NAME_LETTERS, k=GENERATED_LENGTH))
+            name = prefix[:GENERATED_PREFIX_MAX] + letters
+            if self._store.get(served.storage, namespace, name) is None:
+                break
+        return name
+
     def _uid(self) -> str:
+        """A random UUID (version 4)."""
         bits = self._chance.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
         text = f"{bits:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    def _check_namespace(self, resource: Resource, namespace: str) -> None:
+    def _check_scope(self, resource: Resource, namespace: str) -> None:
+        if resource.namespaced and not namespace:
+            raise BadRequest(f"{resource} live in a namespace: metadata.namespace is missing")
+
+    def _check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        """Nothing is created in a namespace that is absent or going."""
         if not resource.namespaced:
             return
-        if not namespace:
-            raise BadRequest(f"{resource} live in a namespace: metadata.namespace is missing")
         space = self._store.get("namespaces", "", namespace)
         if space is None:
             raise not_found(NAMESPACES, namespace)
         if "deletionTimestamp" in space["metadata"]:
-            raise Forbidden(f"unable to create new content in namespace {namespace} because it is being terminated")
+            going = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+            reason = f"unable to create new content in namespace {namespace} because it is being terminated"
+            text = f'{resource} "{name}" is forbidden: {reason}'
+            raise Forbidden(text, causes=[going], group=resource.group, kind=resource.plural, name=name)
 
 
-def _specified(obj: Object) -> Object:
+def specified(obj: Object) -> Object:
     """What generation counts: everything but metadata and status."""
     return {key: value for key, value in obj.items() if key not in ("metadata", "status")}

@@ -1,0 +1,108 @@
+"""From a body to an object of its kind: JSON types, unknown fields, nulls. Pure.
+
+The first step of a write. What is not of the right type is a BadRequest (or Invalid, when a patch led to it); unknown
+fields are refused, warned of and dropped, or dropped, as the request asks. Parts that a write shares with the stored
+version are not looked at again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobset.api.errors import ApiError, BadRequest, Cause
+from jobset.api.field_errors import invalid as invalid_cause
+from jobset.api.meta import Object
+from jobset.api.resources import Resource
+from jobset.api.schema import definition
+from jobset.api.structure import Structure, structure_of
+from jobset.cluster.apiserver.metadata import invalid
+from jobset.cluster.apiserver.options import WriteOptions
+from jobset.cluster.model.kinds.kind import Kind
+
+
+def addressed(resource: Resource, namespace: str, body: Any) -> Object:
+    """`body` with apiVersion, kind and namespace as the request's path says. BadRequest where it says otherwise."""
+    if not isinstance(body, dict):
+        raise BadRequest(f"the object provided is unrecognized (must be of type {resource.kind})")
+    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    if (kind, version) != (resource.kind, resource.api_version):
+        raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {resource.kind}')
+    metadata = body.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise BadRequest(f"{_handled(resource)}: metadata: must be a mapping of fields (type object)")
+    said = metadata.get("namespace") or ""
+    if said != namespace:
+        if said:
+            raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        metadata = {**metadata, "namespace": namespace}
+    typed = body.get("kind") == resource.kind and body.get("apiVersion") == resource.api_version
+    if typed and body.get("metadata") is metadata:
+        return body
+    return {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def decoded(kind: Kind, obj: Object, options: WriteOptions, current: Object | None = None) -> Object:
+    """`obj` as its schema has it. `current` is the stored version that a patch has started from."""
+    if not kind.definition:
+        return obj
+    structure = structure_of(definition(kind.definition))
+    clean = True
+    for name, value in obj.items():
+        if current is None or current.get(name) is not value:
+            child = structure.child(name)
+            clean = clean and child is not None and _is_clean(child, value)
+    if clean:
+        return obj
+    if problems := structure.type_problems(obj, ""):
+        raise _undecodable(kind.resource, obj, [f"{cause.field}: {cause.message}" for cause in problems], current)
+    unknown = [f'unknown field "{cause.field}"' for cause in structure.unknown(obj, "")]
+    if unknown and options.field_validation == "Strict":
+        raise _undecodable(kind.resource, obj, ["strict decoding error: " + ", ".join(unknown)], current)
+    if options.field_validation == "Warn":
+        for text in unknown:
+            options.warn(text)
+    known: Object = structure.pruned(obj) if unknown else obj
+    without_nulls: Object = structure.without_nulls(known)
+    return without_nulls
+
+
+def _is_clean(structure: Structure, value: Any) -> bool:
+    """Whether nothing below is of a wrong type, unknown or null: one pass, for the many that are in order."""
+    if structure.scalar is not None:
+        return value is not None and not structure.scalar(value)
+    if structure.kind == "object":
+        return isinstance(value, dict) and _is_clean_object(structure, value)
+    if structure.kind == "array":
+        each = structure.each()
+        return isinstance(value, list) and (each is None or all(_is_clean(each, item) for item in value))
+    return value is not None
+
+
+def _is_clean_object(structure: Structure, value: Object) -> bool:
+    each = structure.each()
+    for name, item in value.items():
+        child = structure.child(name) or each
+        if child is None:
+            if not structure.free:
+                return False
+        elif not _is_clean(child, item):
+            return False
+    return True
+
+
+def _undecodable(resource: Resource, obj: Object, problems: list[str], current: Object | None) -> ApiError:
+    if current is None:
+        return BadRequest(f"{_handled(resource)}: {'; '.join(problems)}")
+    return patch_invalid(resource, current["metadata"]["name"], obj, "; ".join(problems))
+
+
+def patch_invalid(resource: Resource, name: str, patched: Any, detail: str) -> ApiError:
+    """What a patch led to is no object of the kind."""
+    cause: Cause = invalid_cause("patch", patched, detail)
+    return invalid(resource, name, [cause])
+
+
+def _handled(resource: Resource) -> str:
+    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
