@@ -20,14 +20,13 @@ class PodRun:
     __slots__ = ("directory", "inbox", "key", "pending", "pod", "state", "volumes")
 
     def __init__(self, pod: Object, key: Key, root: Path, back_off: BackOff) -> None:
-        metadata = pod["metadata"]
         self.pod = pod
         self.key = key
         self.state: PodState = initial(read_pod(pod), back_off)
         self.inbox: deque[Event] = deque()
         self.pending: deque[Instruction] = deque()
         """Instructions given and not yet carried out; one that fails unexpectedly is tried again."""
-        self.directory = root / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
+        self.directory = pod_directory(root, pod)
         self.volumes: dict[str, Volume] = {}
 
     @property
@@ -48,7 +47,18 @@ class PodRun:
         return next(c for c in (*spec["containers"], *(spec.get("initContainers") or ())) if c["name"] == name)
 
     def log_path(self, container: str, attempt: int) -> Path:
-        return self.directory / "logs" / container / f"{attempt}.log"
+        return log_path(self.directory, container, attempt)
+
+
+def pod_directory(root: Path, pod: Object) -> Path:
+    """Where everything of a pod lies."""
+    metadata = pod["metadata"]
+    return root / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
+
+
+def log_path(directory: Path, container: str, attempt: int) -> Path:
+    """The log of one run of a container below its pod's directory."""
+    return directory / "logs" / container / f"{attempt}.log"
 
 
 def key_of_run(pod: Object) -> Key:
