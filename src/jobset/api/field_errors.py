@@ -73,5 +73,5 @@ def too_many(field: str, count: int, limit: int) -> Cause:
 
 def unknown_field(field: str, known: Iterable[str]) -> Cause:
     """A field that the schema does not have. `field` is its whole path, `known` its would-be siblings."""
-    close = suggestion(field.rsplit(".", 1)[-1], known)
-    return Cause("FieldValueForbidden", f'unknown field "{field}"{close}', field)
+    name = field.rsplit(".", 1)[-1]
+    return Cause("FieldValueForbidden", f'unknown field "{name}"{suggestion(name, known)}', field)
