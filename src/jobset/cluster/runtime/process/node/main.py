@@ -1,0 +1,313 @@
+"""The node process: sets up what the machine allows, then carries out requests until its channel closes.
+
+Requests carry an `id` and are answered by one message with that `id` and a `result` or an `error`; exits of containers
+are events of their own. When the channel closes, in order or because the program was killed, everything ends: that is
+why this process exists apart.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jobset.cluster.runtime.process.node import isolation as isolating
+from jobset.cluster.runtime.process.node import linux, memory, outside
+from jobset.cluster.runtime.process.node.addresses import AddressPool, free_pod_subnet, lease_loopback_subnet
+from jobset.cluster.runtime.process.node.cgroups import Cgroups, find
+from jobset.cluster.runtime.process.node.choice import Choice, WayOut, choose, find_way_out
+from jobset.cluster.runtime.process.node.isolation import Isolation
+from jobset.cluster.runtime.process.node.name_files import nsswitch_conf
+from jobset.cluster.runtime.process.node.nameserver import listen
+from jobset.cluster.runtime.process.node.pod_network import BridgedNetwork, PodNetwork, SharedNetwork
+from jobset.cluster.runtime.process.node.pods import Key, Pod, Pods, Refused, Running
+from jobset.cluster.runtime.process.node.wire import Channel, Message
+
+KILL_GRACE_S = 5.0
+_OPEN_FILES = 65_536
+
+
+class Node:
+    """Carries out requests. One thread; what takes long happens in the supervisors."""
+
+    def __init__(self, channel: Channel, pods: Pods, names: Channel | None) -> None:
+        self._channel = channel
+        self._pods = pods
+        self._names = names
+        self._selector = selectors.DefaultSelector()
+        self._running: dict[Key, Running] = {}
+        self._execs: dict[int, Key] = {}
+        self._removing: dict[str, tuple[int, float]] = {}  # pod UID -> request to answer, when to use force
+        self._requests: dict[str, Callable[[Message], None]] = {
+            "create_sandbox": self._create_sandbox,
+            "remove_sandbox": self._remove_sandbox,
+            "start_container": self._start_container,
+            "signal": self._signal,
+            "exec": self._exec,
+            "socket": self._socket,
+            "set_names": self._set_names,
+        }
+
+    def serve(self) -> None:
+        """Until the channel closes. Leaves the pods as they are."""
+        self._selector.register(self._channel.fileno(), selectors.EVENT_READ, self._receive)
+        self._open = True
+        while self._open:
+            for key, _ in self._selector.select(1.0 if self._removing else None):
+                key.data()
+            self._use_force()
+
+    def _receive(self) -> None:
+        messages = self._channel.receive()
+        if messages is None:
+            self._open = False
+            return
+        for message in messages:
+            try:
+                self._requests[message["op"]](message)
+            except Refused as error:
+                self._refuse(message["id"], str(error))
+
+    def _answer(self, request_id: int, result: Any) -> None:
+        self._channel.send({"id": request_id, "result": result})
+
+    def _refuse(self, request_id: int, message: str, exit_code: int = 128) -> None:
+        self._channel.send({"id": request_id, "error": message, "exit_code": exit_code})
+
+    def _pod(self, uid: str) -> Pod:
+        pod = self._pods.pods.get(uid)
+        if pod is None or uid in self._removing:
+            raise Refused(f"pod {uid} has no sandbox")
+        return pod
+
+    def _create_sandbox(self, message: Message) -> None:
+        if message["config"]["uid"] in self._pods.pods:
+            raise Refused("the pod has a sandbox already")
+        self._answer(message["id"], self._pods.add(message["config"]).attachment.address)
+
+    def _remove_sandbox(self, message: Message) -> None:
+        uid = message["uid"]
+        pod = self._pods.pods.get(uid)
+        if pod is None or uid in self._removing:
+            self._answer(message["id"], None)
+            return
+        self._removing[uid] = (message["id"], time.monotonic() + KILL_GRACE_S)
+        for running in pod.containers.values():
+            running.channel.send({"op": "signal", "signal": int(signal.SIGKILL)})
+        self._finish_removal(uid)
+
+    def _finish_removal(self, uid: str) -> None:
+        if uid in self._removing and not self._pods.pods[uid].containers:
+            request_id, _ = self._removing.pop(uid)
+            self._pods.remove(uid)
+            self._answer(request_id, None)
+
+    def _use_force(self) -> None:
+        now = time.monotonic()
+        for uid in [uid for uid, (_, deadline) in self._removing.items() if deadline <= now]:
+            for running in list(self._pods.pods[uid].containers.values()):
+                self._selector.unregister(running.channel.fileno())
+                self._pods.kill(running)
+                self._ended(running)
+
+    def _start_container(self, message: Message) -> None:
+        running = self._pods.start(self._pod(message["uid"]), message["id"], message["config"])
+        self._running[running.key] = running
+        self._selector.register(running.channel.fileno(), selectors.EVENT_READ, lambda: self._hear(running))
+
+    def _hear(self, running: Running) -> None:
+        messages = running.channel.receive()
+        if messages is None:
+            self._selector.unregister(running.channel.fileno())
+            self._ended(running)
+            return
+        for message in messages:
+            match message["event"]:
+                case "started":
+                    running.started = True
+                    self._answer(running.request_id, message["started_ns"])
+                case "failed":
+                    running.reported = True
+                    self._refuse(running.request_id, message["message"], message["exit_code"])
+                case "exit":
+                    running.reported = True
+                    self._channel.send({**message, "container": running.key})
+                case "exec-result":
+                    self._execs.pop(message["id"], None)
+                    self._answer(message["id"], [message["exit_code"], message["output"]])
+
+    def _ended(self, running: Running) -> None:
+        """The supervisor is gone: in order after its report, or killed with everything it had."""
+        status = self._pods.ended(running)
+        self._running.pop(running.key, None)
+        if not running.reported and not running.started:
+            self._refuse(running.request_id, f"the container's supervisor ended (wait status {status})")
+        elif not running.reported:
+            now = time.time_ns()
+            report = {"event": "exit", "exit_code": 137, "signal": 9, "reason": "Error", "started_ns": now}
+            message = "the container's supervisor was killed"
+            self._channel.send({**report, "finished_ns": now, "message": message, "container": running.key})
+        for request_id in [number for number, key in self._execs.items() if key == running.key]:
+            del self._execs[request_id]
+            self._refuse(request_id, "the container has ended")
+        self._finish_removal(running.key[0])
+
+    def _signal(self, message: Message) -> None:
+        running = self._running.get(_key(message))
+        if running:
+            running.channel.send({"op": "signal", "signal": message["signal"]})
+        self._answer(message["id"], None)
+
+    def _exec(self, message: Message) -> None:
+        key = _key(message)
+        running = self._running.get(key)
+        if running is None or running.reported:
+            raise Refused("the container has ended")
+        self._execs[message["id"]] = key
+        running.channel.send(message)
+
+    def _socket(self, message: Message) -> None:
+        """A socket in the pod's network, for a probe."""
+        opened = self._pods.network.open_socket(self._pod(message["uid"]).attachment)
+        address = self._pod(message["uid"]).attachment.address
+        self._channel.send_with_fds({"id": message["id"], "result": address, "fds": 1}, [opened.fileno()])
+        opened.close()
+
+    def _set_names(self, message: Message) -> None:
+        if self._names is not None:
+            self._names.send({"namespace": message["namespace"], "names": message["names"]})
+        else:
+            self._pods.set_names(message["namespace"], message["names"])
+        self._answer(message["id"], None)
+
+
+def _key(message: Message) -> Key:
+    uid, name, attempt = message["container"]
+    return uid, name, attempt
+
+
+def main(channel_fd: int) -> None:
+    """The first message says what is wanted; `only_choose` wants nothing but the choice of network."""
+    isolating.ignore_signals()
+    channel = Channel(socket.socket(fileno=channel_fd))
+    first = channel.receive()
+    if not first:
+        return
+    wanted = first[0]
+    scratch = os.path.join(wanted["directory"], "node")
+    os.makedirs(scratch)
+    isolation = isolating.try_out(scratch)
+    way_out = find_way_out()
+    choice = choose(wanted["network"], isolation, way_out)
+    if choice.problem or wanted["only_choose"]:
+        channel.send({"event": "ready", "network": choice.kind, "sentence": choice.sentence, "problem": choice.problem})
+        channel.receive()
+        _clean_up(wanted, scratch)
+        return
+    _raise_open_files()
+    cgroups = find(f"jobset-{os.getpid()}", (os.getpid(), os.getppid()))
+    _serve(channel, wanted, scratch, isolation, choice, way_out, cgroups)
+
+
+def _serve(
+    channel: Channel,
+    wanted: Message,
+    scratch: str,
+    isolation: Isolation,
+    choice: Choice,
+    way_out: WayOut,
+    cgroups: Cgroups | None,
+) -> None:
+    gc.freeze()  # what is there now stays: forked children need not copy it
+    names: Channel | None = None
+    lease: socket.socket | None = None
+    network: PodNetwork
+    if choice.kind == "pod":
+        network, names = _enter_pod_network(scratch, isolation, way_out)
+    else:
+        if isolation.mounts:
+            isolating.enter(scratch, user_namespace=isolation.user_namespace, network=False)
+        subnet, lease = lease_loopback_subnet()
+        network = SharedNetwork(AddressPool(subnet), own_host_names=isolation.mounts)
+    pods = Pods(scratch, isolation, network, cgroups)
+    limits = _limits_sentence(cgroups)
+    channel.send(
+        {"event": "ready", "network": choice.kind, "sentence": choice.sentence, "limits": limits, "problem": ""}
+    )
+    try:
+        Node(channel, pods, names).serve()
+    finally:
+        pods.kill_all()
+        if names is not None:
+            names.close()
+        if lease is not None:
+            lease.close()
+        if cgroups is not None:
+            cgroups.close()
+        if isolation.mounts:
+            linux.unmount(scratch)
+        _clean_up(wanted, scratch)
+
+
+def _enter_pod_network(scratch: str, isolation: Isolation, way_out: WayOut) -> tuple[BridgedNetwork, Channel]:
+    with open("/proc/net/route") as routes:
+        subnet = free_pod_subnet(routes)
+    ours, theirs = socket.socketpair()
+    if os.fork() == 0:
+        isolating.close_all_but([theirs.fileno()])
+        outside.run(Channel(theirs), way_out.tool)
+    theirs.close()
+    names = Channel(ours)
+    isolating.enter(scratch, user_namespace=isolation.user_namespace, network=True)
+    addresses = AddressPool(subnet)
+    network = BridgedNetwork(addresses, gateway=addresses.reserved(2 if way_out.tool else 1))
+    if way_out.tool:
+        names.send({"pid": os.getpid(), "subnet": subnet})
+        if names.receive() == [{"ready": True}]:
+            network.plug(outside.TAP)
+    udp, tcp = listen(network.bridge_address)
+    names.send_with_fds({"sockets": 2}, [udp.fileno(), tcp.fileno()])
+    udp.close()
+    tcp.close()
+    _write_nsswitch(scratch)
+    return network, names
+
+
+def _write_nsswitch(scratch: str) -> None:
+    try:
+        with open("/etc/nsswitch.conf") as file:
+            text = nsswitch_conf(file.read())
+    except OSError:
+        return
+    if text is not None:
+        with open(os.path.join(scratch, "nsswitch.conf"), "w") as file:
+            file.write(text)
+
+
+def _limits_sentence(cgroups: Cgroups | None) -> str:
+    enforced = cgroups.enforced if cgroups else ()
+    by_group = f"{' and '.join(enforced)} by control groups" if enforced else ""
+    watched = "" if "memory" in enforced else f"memory by looking every {memory.LOOK_EVERY_S:g} s"
+    ignored = "" if "cpu" in enforced else "CPU limits are not enforced here"
+    said = "; ".join(part for part in (by_group, watched, ignored) if part)
+    return f"limits: {said}"
+
+
+def _raise_open_files() -> None:
+    """Every pod holds a few descriptors."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(_OPEN_FILES, hard) if hard != resource.RLIM_INFINITY else _OPEN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _clean_up(wanted: Message, scratch: str) -> None:
+    shutil.rmtree(wanted["directory"] if wanted["owns_directory"] else scratch, ignore_errors=True)

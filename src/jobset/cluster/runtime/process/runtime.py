@@ -1,0 +1,200 @@
+"""The process runtime: the runtime port on top of the node process. Translates, and keeps what the port promises.
+
+Nothing is decided here but what a failure is called. See `node` for what is done, and `network.py` for the choice of
+network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from jobset.cluster.runtime.port import (
+    CannotStart,
+    ContainerConfig,
+    ContainerId,
+    ExecResult,
+    Exit,
+    OnExit,
+    ProbeTarget,
+    Sandbox,
+    SandboxConfig,
+)
+from jobset.cluster.runtime.process import prober
+from jobset.cluster.runtime.process.node.wire import Message
+from jobset.cluster.runtime.process.node_client import NodeClient, NodeError
+
+Network: TypeAlias = Literal["auto", "pod", "host"]
+EXEC_TIMED_OUT = 124
+_EXEC_MARGIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkChoice:
+    """Which network pods get. `sentence` says which and why; `limits` says what is enforced of their limits."""
+
+    kind: Literal["pod", "host"]
+    sentence: str
+    limits: str = ""
+
+
+async def choose_network(requested: Network, directory: Path) -> NetworkChoice:
+    """What `ProcessRuntime(requested)` would choose, found by trying in a small process. Raises CannotStart.
+
+    `directory` exists and is left as it was.
+    """
+    node = NodeClient(lambda _: None, lambda _: None)
+    setup = {"directory": str(directory), "owns_directory": False, "network": requested, "only_choose": True}
+    log = directory / "node.log"
+    try:
+        return _choice(await node.start(setup, log))
+    except NodeError as error:
+        raise CannotStart(str(error)) from error
+    finally:
+        await node.close()
+        log.unlink(missing_ok=True)
+
+
+def _choice(ready: Message) -> NetworkChoice:
+    if ready["problem"]:
+        raise CannotStart(ready["problem"])
+    return NetworkChoice(ready["network"], ready["sentence"], ready.get("limits", ""))
+
+
+class ProcessRuntime:
+    """Runs containers as processes of this machine (the runtime port).
+
+    `directory` exists and is private to this run; with `owns_directory` it is removed in the end, also when this
+    program is killed. After `start`, `network` tells what was chosen. Ctrl-C reaches no pod by itself.
+    """
+
+    def __init__(self, directory: Path, *, network: Network = "auto", owns_directory: bool = False) -> None:
+        self.on_exit: OnExit = lambda _: None
+        self.network: NetworkChoice | None = None
+        self._directory = directory
+        self._requested = network
+        self._owns_directory = owns_directory
+        self._node = NodeClient(self._event, self._gone)
+        self._running: dict[ContainerId, datetime] = {}
+
+    async def start(self) -> None:
+        setup = {
+            "directory": str(self._directory),
+            "owns_directory": self._owns_directory,
+            "network": self._requested,
+            "only_choose": False,
+        }
+        try:
+            self.network = _choice(await self._node.start(setup, self._directory / "node.log"))
+        except NodeError as error:
+            raise CannotStart(str(error)) from error
+        except CannotStart:
+            await self._node.close()
+            raise
+
+    async def close(self) -> None:
+        self._running.clear()
+        await self._node.close()
+
+    async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
+        fields = {
+            "uid": config.uid,
+            "namespace": config.namespace,
+            "name": config.name,
+            "node": config.node,
+            "hostname": config.hostname,
+            "fqdn": config.fqdn,
+            "host_network": config.host_network,
+            "host_aliases": config.host_aliases,
+            "dns_search": config.dns_search,
+            "memory_limit_bytes": config.memory_limit_bytes,
+            "cpu_limit_cores": config.cpu_limit_cores,
+            "ip_hint": config.ip_hint,
+        }
+        return Sandbox(config.uid, await self._ask("create_sandbox", config=fields))
+
+    async def remove_sandbox(self, uid: str) -> None:
+        await self._ask("remove_sandbox", uid=uid)
+
+    async def start_container(self, uid: str, config: ContainerConfig) -> None:
+        fields = {
+            "name": config.name,
+            "attempt": config.attempt,
+            "argv": config.argv,
+            "env": dict(config.env),
+            "working_dir": config.working_dir,
+            "log_path": str(config.log_path),
+            "mounts": [(str(mount.host_path), mount.container_path, mount.read_only) for mount in config.mounts],
+            "termination_message_path": config.termination_message_path,
+            "memory_limit_bytes": config.memory_limit_bytes,
+            "cpu_limit_cores": config.cpu_limit_cores,
+            "stdin": config.stdin,
+            "tty": config.tty,
+        }
+        started_ns = await self._ask("start_container", uid=uid, config=fields)
+        self._running[uid, config.name, config.attempt] = _moment(started_ns)
+
+    async def signal_container(self, container: ContainerId, signal: int) -> None:
+        await self._ask("signal", container=container, signal=int(signal))
+
+    async def exec(self, container: ContainerId, argv: Sequence[str], timeout_s: float) -> ExecResult:
+        request = self._node.request("exec", container=container, argv=list(argv), timeout_s=timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s + _EXEC_MARGIN_S):
+                exit_code, output = await request
+        except TimeoutError:
+            return ExecResult(EXEC_TIMED_OUT, "")
+        except NodeError as error:
+            return ExecResult(error.exit_code, str(error))
+        return ExecResult(exit_code, output)
+
+    async def probe(self, uid: str, target: ProbeTarget, timeout_s: float) -> tuple[bool, str]:
+        try:
+            async with asyncio.timeout(timeout_s):
+                address, opened = await self._node.request_socket("socket", uid=uid)
+                assert opened is not None
+                return await prober.probe(opened, address, target)
+        except TimeoutError:
+            return False, f"no answer within {timeout_s:g} s"
+        except NodeError as error:
+            return False, str(error)
+
+    async def set_names(self, namespace: str, names: Mapping[str, Sequence[str]]) -> None:
+        plain = {name: list(addresses) for name, addresses in names.items()}
+        await self._ask("set_names", namespace=namespace, names=plain)
+
+    async def _ask(self, op: str, **fields: Any) -> Any:
+        try:
+            return await self._node.request(op, **fields)
+        except NodeError as error:
+            raise CannotStart(str(error), error.exit_code) from error
+
+    def _event(self, message: Message) -> None:
+        uid, name, attempt = message["container"]
+        self._running.pop((uid, name, attempt), None)
+        self.on_exit(
+            Exit(
+                container=(uid, name, attempt),
+                exit_code=message["exit_code"],
+                reason=message["reason"],
+                started_at=_moment(message["started_ns"]),
+                finished_at=_moment(message["finished_ns"]),
+                signal=message["signal"],
+                message=message["message"],
+            )
+        )
+
+    def _gone(self, why: str) -> None:
+        """The node process was killed, and with it everything that ran."""
+        running, self._running = self._running, {}
+        for container, started in running.items():
+            self.on_exit(Exit(container, 137, "Error", started, started, signals.SIGKILL, why))
+
+
+def _moment(nanoseconds: int) -> datetime:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC)
