@@ -89,7 +89,9 @@ def plan(observed: Observed) -> JobPlan:
         return JobPlan((Plan(claimed),), observed.failures)
     spec = read_spec(job)
     pods = tally(job, spec, [read_pod(raw) for raw in observed.pods])
-    failures = observed.failures.after(_ends(pods.newly_succeeded), _ends(pods.newly_failed))
+    failures = observed.failures
+    if spec.backoff_limit_per_index is None:  # otherwise each index counts for itself
+        failures = failures.after(_ends(pods.newly_succeeded), _ends(pods.newly_failed))
     decided = _decided(observed, spec, pods, failures)
     given_up = _untrack_step([pod for pod in decided.staffing.remove if pod.tracked], GIVEN_UP)
     left_s = None if decided.verdict else deadline_left_s(spec, decided.start_time, observed.now)
