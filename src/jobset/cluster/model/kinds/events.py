@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobset.api.errors import Cause
 from jobset.api.meta import Object
 from jobset.api.resources import CORE_EVENTS, EVENTS
 from jobset.cluster.model.kinds.copy_on_write import fill, put
@@ -72,12 +73,19 @@ CORE_EVENT = Kind(
     short_names=("ev",),
 )
 
+def _validate_new(event: Object) -> list[Cause]:
+    return validate_event(to_core_event(event))
+
+
+def _validate_new_update(new: Object, old: Object) -> list[Cause]:
+    return validate_event_update(to_core_event(new), to_core_event(old))
+
+
 EVENT = Kind(
     resource=EVENTS,
     definition="io.k8s.api.events.v1.Event",
-    default=default_core_event,
-    validate=validate_event,
-    validate_update=validate_event_update,
+    validate=_validate_new,
+    validate_update=_validate_new_update,
     generation=False,
     creates_on_update=True,
     field_selectors=CORE_EVENT.field_selectors,
