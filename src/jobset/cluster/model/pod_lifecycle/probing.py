@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from jobset.cluster.model.pod_lifecycle.spec import ContainerSpec, ProbeSpec
+from jobset.cluster.model.pod_lifecycle.spec import ContainerSpec, ProbeSpec, Role
 from jobset.cluster.model.pod_lifecycle.state import Container, Notice, Phase, Probed, ProbeState, RunProbe
 from jobset.cluster.model.pod_lifecycle.stopping import stop
 from jobset.cluster.model.pod_lifecycle.turn import Turn
@@ -33,7 +33,8 @@ def _is_started(turn: Turn, spec: ContainerSpec) -> None:
     container = turn[spec.name]
     later = tuple(_scheduled(turn, probe, container) for probe in spec.probes if probe.kind != "startup")
     ready = spec.probe("readiness") is None
-    turn.update(spec.name, phase=Phase.RUNNING, started=True, passed=True, ready=ready, probes=later)
+    passed = container.passed or spec.role is Role.SIDECAR
+    turn.update(spec.name, phase=Phase.RUNNING, started=True, passed=passed, ready=ready, probes=later)
 
 
 def _scheduled(turn: Turn, probe: ProbeSpec, container: Container) -> ProbeState:
