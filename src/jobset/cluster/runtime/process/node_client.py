@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import socket
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from jobset.cluster.runtime.process.node.wire import READ_SIZE, FrameReader, Message, encode
 
@@ -49,7 +50,7 @@ class NodeClient:
         self._ended: asyncio.Event = asyncio.Event()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._log: Path | None = None
+        self._log: IO[bytes] | None = None
         self._closing = False
 
     async def start(self, setup: Message, log: Path) -> Message:
@@ -59,16 +60,17 @@ class NodeClient:
         ours.setblocking(False)
         package = __package__ or ""
         boot = _BOOT.format(source=str(_SOURCE), package=package, fd=theirs.fileno())
-        with theirs, log.open("ab") as errors:
+        self._log = log.open("w+b")  # kept open: the directory may be gone when the last words are wanted
+        with theirs:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - half a millisecond, and the one way that does not fork
                 [sys.executable, "-S", "-I", "-E", "-c", boot],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=errors,
+                stderr=self._log,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # a Ctrl-C at our terminal is for us to handle
             )
-        self._socket, self._log = ours, log
+        self._socket = ours
         self._ready = loop.create_future()
         loop.add_reader(ours.fileno(), self._receive)
         self._send(setup)
@@ -177,8 +179,10 @@ class NodeClient:
             loop.call_soon(self._on_gone, str(error))
 
     def _last_words(self) -> str:
-        try:
-            said = self._log.read_bytes()[-_LOG_TAIL_BYTES:] if self._log else b""
-        except OSError:
+        if self._log is None:
             return ""
-        return ": " + said.decode(errors="replace").strip() if said.strip() else ""
+        with self._log as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - _LOG_TAIL_BYTES))
+            said = log.read().decode(errors="replace").strip()
+        return f": {said}" if said else ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CPU_PERIOD_US = 100_000
+_MYSELF = "0"
 _MOUNTS = "/proc/self/mountinfo"
 
 
@@ -36,14 +37,14 @@ class Group:
     homes: tuple[str, ...]
     version: int
 
-    def join(self, pid: int) -> None:
+    def join(self) -> None:
         for directory in self.directories:
-            _write(directory, "cgroup.procs", str(pid))
+            _write(directory, "cgroup.procs", _MYSELF)
 
-    def leave(self, pid: int) -> None:
+    def leave(self) -> None:
         """Back to where the node process is."""
         for home in self.homes:
-            _write(home, "cgroup.procs", str(pid))
+            _write(home, "cgroup.procs", _MYSELF)
 
     def out_of_memory_kills(self) -> int:
         name = "memory.events" if self.version == 2 else "memory.oom_control"

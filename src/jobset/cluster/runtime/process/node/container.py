@@ -159,12 +159,12 @@ class Supervisor:
     def _launch_main(self, log_fd: int) -> None:
         spec = self._spec
         if spec.group:
-            spec.group.join(os.getpid())  # what we start is born into the group; we ourselves must not be its victim
+            spec.group.join()  # what we start is born into the group; we ourselves must not be its victim
         try:
             self._main = launch(spec.argv, spec.env, tty=spec.tty, open_stdin=spec.stdin)
         finally:
             if spec.group:
-                spec.group.leave(os.getpid())
+                spec.group.leave()
         self._tree.main = self._main.pid
         for fd, name in ((self._main.stdout, "stdout"), (self._main.stderr, "stderr")):
             if fd >= 0:
@@ -231,7 +231,7 @@ class Supervisor:
     def _exec(self, message: Message) -> None:
         spec = self._spec
         if spec.group:
-            spec.group.join(os.getpid())
+            spec.group.join()
         try:
             process = launch(message["argv"], spec.env, merge_output=True)
         except CannotLaunch as error:
@@ -239,7 +239,7 @@ class Supervisor:
             return
         finally:
             if spec.group:
-                spec.group.leave(os.getpid())
+                spec.group.leave()
         command = _Exec(message["id"], process, time.monotonic() + message["timeout_s"])
         self._execs[process.pid] = command
         self._listen(process.stdout, lambda: self._collect(command))

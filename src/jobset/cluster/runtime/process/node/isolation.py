@@ -54,7 +54,7 @@ def _try(directory: str, user_namespace: bool) -> Isolation:
 
 def _trial(directory: str, user_namespace: bool, report_fd: int) -> None:
     try:
-        enter(directory, user_namespace=user_namespace, network=False)
+        enter(directory, user_namespace=user_namespace, network=False, processes=False)
         os.close(linux.clone_mount("/", read_only=False))
         os.write(report_fd, b"mounts\n")
         _try_network(report_fd)
@@ -92,10 +92,11 @@ def _try_processes(report_fd: int) -> None:
     os.waitpid(child, 0)
 
 
-def enter(scratch: str, *, user_namespace: bool, network: bool) -> None:
+def enter(scratch: str, *, user_namespace: bool, network: bool, processes: bool) -> None:
     """Put this process, and all it will start, into namespaces of its own; `scratch` becomes a private tmpfs.
 
-    In a user namespace we keep our user and group, and are all-powerful over what we make in it.
+    In a user namespace we keep our user and group, and are all-powerful over what we make in it. With `processes` it is
+    a child that returns, as process 1: whatever ends it ends all that it started.
     """
     user, group = os.geteuid(), os.getegid()
     flags = linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC
@@ -104,10 +105,23 @@ def enter(scratch: str, *, user_namespace: bool, network: bool) -> None:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    if processes:
+        _become_first_process()
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     linux.mount("tmpfs", scratch, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     os.mkdir(os.path.join(scratch, "mirror"))
     private_dev(scratch)
+
+
+def _become_first_process() -> None:
+    linux.unshare(linux.CLONE_NEWPID)
+    child = os.fork()
+    if child == 0:
+        linux.die_with_parent(signal.SIGKILL)
+        return
+    close_all_but([])
+    _, status = os.waitpid(child, 0)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 def fork_with_namespace() -> int:

@@ -1,4 +1,4 @@
-"""The Linux system calls that Python has no name for. Nothing is loaded before the first call: macOS imports this too."""
+"""The Linux system calls that Python has no name for. Nothing is loaded before the first call: macOS imports it too."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _serve(
         network, names = _enter_pod_network(scratch, isolation, way_out)
     else:
         if isolation.mounts:
-            isolating.enter(scratch, user_namespace=isolation.user_namespace, network=False)
+            _enter(scratch, isolation, network=False)
         subnet, lease = lease_loopback_subnet()
         network = SharedNetwork(AddressPool(subnet), own_host_names=isolation.mounts)
     pods = Pods(scratch, isolation, network, cgroups)
@@ -264,11 +264,11 @@ def _enter_pod_network(scratch: str, isolation: Isolation, way_out: WayOut) -> t
         outside.run(Channel(theirs), way_out.tool)
     theirs.close()
     names = Channel(ours)
-    isolating.enter(scratch, user_namespace=isolation.user_namespace, network=True)
+    _enter(scratch, isolation, network=True)
     addresses = AddressPool(subnet)
     network = BridgedNetwork(addresses, gateway=addresses.reserved(2 if way_out.tool else 1))
     if way_out.tool:
-        names.send({"pid": os.getpid(), "subnet": subnet})
+        names.send({"pid": int(os.readlink("/proc/self")), "subnet": subnet})  # as those outside count
         if names.receive() == [{"ready": True}]:
             network.plug(outside.TAP)
     udp, tcp = listen(network.bridge_address)
@@ -277,6 +277,12 @@ def _enter_pod_network(scratch: str, isolation: Isolation, way_out: WayOut) -> t
     tcp.close()
     _write_nsswitch(scratch)
     return network, names
+
+
+def _enter(scratch: str, isolation: Isolation, network: bool) -> None:
+    isolating.enter(
+        scratch, user_namespace=isolation.user_namespace, network=network, processes=isolation.processes
+    )
 
 
 def _write_nsswitch(scratch: str) -> None:

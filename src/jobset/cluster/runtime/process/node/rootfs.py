@@ -161,7 +161,7 @@ def private_dev(scratch: str) -> None:
     mirror_entries("/dev", place, skip=_NOT_FOR_CONTAINERS)
     Path(place, os.path.basename(TERMINATION_LOG)).touch()
     Path(place, "shm").mkdir()
-    linux.bind(place, "/dev")
+    linux.mount(place, "/dev", flags=linux.MS_MOVE)
     try:
         options = "newinstance,ptmxmode=0666,mode=620"
         linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, options)
