@@ -94,9 +94,11 @@ def plan(observed: Observed) -> JobPlan:
         failures = failures.after(_ends(pods.newly_succeeded), _ends(pods.newly_failed))
     decided = _decided(observed, spec, pods, failures)
     given_up = _untrack_step([pod for pod in decided.staffing.remove if pod.tracked], GIVEN_UP)
+    tracking = track(spec, pods, decided.verdict, leaving=_uids(decided.staffing.remove), all_go=decided.deleted)
     left_s = None if decided.verdict else deadline_left_s(spec, decided.start_time, observed.now)
-    waits = [wait_s for wait_s in (left_s, decided.staffing.retry_after_s) if wait_s is not None]
-    return JobPlan(given_up + _steps(decided), failures, min(waits, default=None))
+    more = 0.0 if tracking.capped else None
+    waits = [wait_s for wait_s in (more, left_s, decided.staffing.retry_after_s) if wait_s is not None]
+    return JobPlan(given_up + _steps(decided, tracking), failures, min(waits, default=None))
 
 
 def _decided(observed: Observed, spec: JobSpec, pods: Tally, failures: Failures) -> _Pass:
@@ -113,11 +115,9 @@ def _decided(observed: Observed, spec: JobSpec, pods: Tally, failures: Failures)
     return _Pass(job, spec, pods, now, start_time, staffing, verdict)
 
 
-def _steps(decided: _Pass) -> tuple[Plan, ...]:
+def _steps(decided: _Pass, tracking: Tracking) -> tuple[Plan, ...]:
     """Step 1 puts the newly ended pods and the verdict on record, 2 lets go of them, 3 counts and finishes."""
     verdict = decided.verdict
-    given_up = {pod.uid for pod in decided.staffing.remove}
-    tracking = track(decided.spec, decided.pods, verdict, leaving=given_up, all_go=decided.deleted)
     first, notes = _recorded(decided, tracking)
     last = replace(
         first,
@@ -205,6 +205,10 @@ def _end_notes(spec: JobSpec, last: Draft, verdict: Verdict) -> tuple[EventNote,
 
 def _untrack_step(pods: Sequence[JobPod], why: Why) -> tuple[Plan, ...]:
     return (Plan(tuple(untrack(pod.raw, why) for pod in pods)),) if pods else ()
+
+
+def _uids(pods: Sequence[JobPod]) -> set[str]:
+    return {pod.uid for pod in pods}
 
 
 def _ends(pods: Sequence[JobPod]) -> list[datetime]:

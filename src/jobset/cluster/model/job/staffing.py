@@ -27,7 +27,7 @@ class Staffing:
     remove: tuple[JobPod, ...] = ()
     create: tuple[Object, ...] = ()
     retry_after_s: float | None = None
-    """When a pod that has to wait for its predecessor's back-off may be created."""
+    """When there is more to do: once a back-off is over, or at once after as much as one pass may do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +48,25 @@ def staff(job: Object, spec: JobSpec, pods: Tally, retry: Retry, suffixes: Itera
         return Staffing(remove=tuple(pods_to_remove(spec, pods.active, active)))
     wanted = _wanted(spec, pods)
     if surplus := pods_to_remove(spec, pods.active, max(0, active - wanted)):
-        return Staffing(remove=tuple(surplus[:MAX_PODS_A_PASS]))
+        more = 0.0 if len(surplus) > MAX_PODS_A_PASS else None
+        return Staffing(remove=tuple(surplus[:MAX_PODS_A_PASS]), retry_after_s=more)
     held = pods.terminating if spec.replaces_only_failed else 0
-    count = min(wanted - active - held, MAX_PODS_A_PASS)
-    if count <= 0:
+    missing = wanted - active - held
+    if missing <= 0:
         return UNCHANGED
-    template = PodTemplate(job, spec, suffixes)
     if spec.backoff_limit_per_index is None:
         wait_s = retry.delays.remaining_s(retry.failures.count, retry.failures.last, retry.now)
         if wait_s > 0:
             return Staffing(retry_after_s=wait_s)
-    if not spec.indexed:
-        return Staffing(create=tuple(template.pod() for _ in range(count)))
-    indexes, retry_after_s = _indexes_due(pods, _pending_indexes(spec, pods, count), retry)
-    created = (template.pod_of_index(index, pods.predecessors.get(index)) for index in indexes)
-    return Staffing(create=tuple(created), retry_after_s=retry_after_s)
+    template = PodTemplate(job, spec, suffixes)
+    count = min(missing, MAX_PODS_A_PASS)
+    wait: float | None = None
+    if spec.indexed:
+        indexes, wait = _indexes_due(pods, _pending_indexes(spec, pods, count), retry)
+        created = tuple(template.pod_of_index(index, pods.predecessors.get(index)) for index in indexes)
+    else:
+        created = tuple(template.pod() for _ in range(count))
+    return Staffing(create=created, retry_after_s=0.0 if created and missing > count else wait)
 
 
 def _wanted(spec: JobSpec, pods: Tally) -> int:
