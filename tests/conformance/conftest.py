@@ -8,11 +8,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from conformance import adapter, replay
+from jobset.cluster.controllers.garbage import GarbageCollector
 from jobset.cluster.controllers.job import JobController
+from jobset.cluster.controllers.namespaces import NamespaceController
 from jobset.cluster.controllers.scheduler import Scheduler
 from jobset.cluster.controllers.ttl import TTLController
 
-CONTROLLERS: list[adapter.ControllerFactory] = [JobController, Scheduler, TTLController]
+CONTROLLERS: list[adapter.ControllerFactory] = [
+    JobController,
+    Scheduler,
+    TTLController,
+    GarbageCollector,
+    NamespaceController,
+]
 """Everything the cases need besides the API service."""
 WORKERS = 48
 
