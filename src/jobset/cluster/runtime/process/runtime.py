@@ -119,7 +119,7 @@ class ProcessRuntime:
         return Sandbox(config.uid, await self._ask("create_sandbox", config=fields))
 
     async def remove_sandbox(self, uid: str) -> None:
-        await self._ask("remove_sandbox", uid=uid)
+        await self._tell("remove_sandbox", uid=uid)
 
     async def start_container(self, uid: str, config: ContainerConfig) -> None:
         fields = {
@@ -140,7 +140,7 @@ class ProcessRuntime:
         self._running[uid, config.name, config.attempt] = _moment(started_ns)
 
     async def signal_container(self, container: ContainerId, signal: int) -> None:
-        await self._ask("signal", container=container, signal=int(signal))
+        await self._tell("signal", container=container, signal=int(signal))
 
     async def exec(self, container: ContainerId, argv: Sequence[str], timeout_s: float) -> ExecResult:
         request = self._node.request("exec", container=container, argv=list(argv), timeout_s=timeout_s)
@@ -166,13 +166,21 @@ class ProcessRuntime:
 
     async def set_names(self, namespace: str, names: Mapping[str, Sequence[str]]) -> None:
         plain = {name: list(addresses) for name, addresses in names.items()}
-        await self._ask("set_names", namespace=namespace, names=plain)
+        await self._tell("set_names", namespace=namespace, names=plain)
 
     async def _ask(self, op: str, **fields: Any) -> Any:
         try:
             return await self._node.request(op, **fields)
         except NodeError as error:
             raise CannotStart(str(error), error.exit_code) from error
+
+    async def _tell(self, op: str, **fields: Any) -> None:
+        """For requests that are fulfilled when nothing runs any more."""
+        try:
+            await self._node.request(op, **fields)
+        except NodeError as error:
+            if not error.gone:
+                raise CannotStart(str(error), error.exit_code) from error
 
     def _event(self, message: Message) -> None:
         uid, name, attempt = message["container"]

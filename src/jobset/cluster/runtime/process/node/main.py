@@ -280,9 +280,7 @@ def _enter_pod_network(scratch: str, isolation: Isolation, way_out: WayOut) -> t
 
 
 def _enter(scratch: str, isolation: Isolation, network: bool) -> None:
-    isolating.enter(
-        scratch, user_namespace=isolation.user_namespace, network=network, processes=isolation.processes
-    )
+    isolating.enter(scratch, user_namespace=isolation.user_namespace, network=network, processes=isolation.processes)
 
 
 def _write_nsswitch(scratch: str) -> None:
