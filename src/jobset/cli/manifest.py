@@ -103,9 +103,9 @@ def read_manifest(source: str) -> Manifest:
     try:
         text = _text(_bytes(source), name)
         parsed = read_documents(text)
-    except NotReadable as problem:
-        position = f":{problem.line}:{problem.column}" if problem.line else ""
-        raise BadManifest([Problem(f"{name}{position}", problem.message)]) from None
+    except NotReadable as error:
+        position = f":{error.line}:{error.column}" if error.line else ""
+        raise BadManifest([Problem(f"{name}{position}", error.message)]) from None
     documents: list[Document] = []
     problems: list[Problem] = []
     notes: list[str] = []
@@ -176,8 +176,8 @@ def _kind_problem(document: Document) -> Problem | None:
     """What keeps a document from being an object we can run; its spec is not looked at."""
     obj = document.object
     if not isinstance(obj, dict):
-        kind = {list: "a list", str: "text"}.get(type(obj), "a single value")
-        return Problem(document.where(), f"is {kind}, not an object with apiVersion, kind, metadata and spec")
+        what = "a list" if isinstance(obj, list) else "a single value"
+        return Problem(document.where(), f"is {what}, not an object with apiVersion, kind, metadata and spec")
     for name, example in (("kind", resources.JOBSETS.kind), ("apiVersion", resources.JOBSETS.api_version)):
         if obj.get(name) is None:
             return Problem(document.where(), f"Required value: such as {example}", name, "FieldValueRequired")

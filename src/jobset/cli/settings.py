@@ -88,6 +88,8 @@ def _changed(value: Any, structure: Structure | None, setting: Setting, depth: i
     if structure is not None and structure.kind == "array":
         return _changed_item(value if isinstance(value, list) else [], structure, setting, depth)
     child = None
+    if structure is not None and structure.scalar is not None:
+        raise NoSuchPath(f"{here} has no fields")
     if structure is not None:
         child = structure.child(segment) or structure.each()
         if child is None and not structure.free:

@@ -27,6 +27,7 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_HALF_PAIR = "text with half of a surrogate pair is not Unicode"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -89,6 +90,8 @@ def _read_json(text: str, otherwise: NotReadable) -> Parsed:
         raise otherwise from None
     if _depth(value) > MAX_DEPTH:
         raise NotReadable(f"nested deeper than {MAX_DEPTH} levels")
+    if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise NotReadable(_HALF_PAIR)
     return Parsed(value, 1, {})
 
 
@@ -137,7 +140,8 @@ class _Reader:
                 elif isinstance(event, yaml.DocumentEndEvent):
                     yield Parsed(self._result, line or 1, self._lines)
                 elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
-                    line = line or event.start_mark.line + 1
+                    mark: Any = event.start_mark
+                    line = line or mark.line + 1
                     self._take(event)
         except yaml.MarkedYAMLError as error:
             raise _syntax_problem(error, self._text) from None
@@ -251,7 +255,7 @@ def _scalar(event: Any) -> Any:
     text, tag, mark = event.value, event.tag, event.start_mark
     _refuse_tag(tag, ("str", "int", "float", "bool", "null"), mark)
     if _SURROGATE.search(text):
-        raise NotReadable("text with half of a surrogate pair is not Unicode", mark.line + 1, mark.column + 1)
+        raise NotReadable(_HALF_PAIR, mark.line + 1, mark.column + 1)
     if tag in ("!", f"{_TAG}str") or (tag is None and not event.implicit[0]):
         return text
     try:

@@ -51,12 +51,15 @@ def label_problems(metadata: Object, path: str) -> list[Cause]:
 
 
 def effective_name(obj: Object) -> str:
-    """The JobSet's name; for generateName one as long as the API server will make it."""
+    """The JobSet's name; for generateName one as long as the API server will make it.
+
+    A name that is itself refused is stood in for, so that it is not refused again for every name made from it.
+    """
     metadata = obj.get("metadata", {})
-    if metadata.get("name"):
-        return str(metadata["name"])
-    prefix = str(metadata.get("generateName", ""))
-    return prefix[:GENERATED_NAME_PREFIX_MAX] + "x" * GENERATED_NAME_SUFFIX_LENGTH
+    name = str(metadata.get("name", ""))
+    if not name:
+        name = metadata.get("generateName", "")[:GENERATED_NAME_PREFIX_MAX] + "x" * GENERATED_NAME_SUFFIX_LENGTH
+    return "x" if dns_subdomain_problems(name) else name
 
 
 def generated_name_problems(jobset: str, spec: Object, replicated: list[Replicated]) -> list[Cause]:
@@ -73,7 +76,7 @@ def _subdomain_problems(spec: Object) -> list[Cause]:
         return []
     if len(subdomain) > LABEL_MAX:
         return [invalid(path, subdomain, _length(subdomain, "the subdomain"))]
-    return _each(dns_subdomain_problems, subdomain, path) + _each(dns_label_1035_problems, subdomain, path)
+    return _each(dns_subdomain_problems, subdomain, path) or _each(dns_label_1035_problems, subdomain, path)
 
 
 def _managed_by_problems(spec: Object) -> list[Cause]:
@@ -101,17 +104,13 @@ def _job_name_problems(jobset: str, item: Replicated) -> list[Cause]:
     job = job_name(jobset, item.name, max(item.replicas - 1, 0))
     fix = "shorten metadata.name or this name"
     if len(job) > LABEL_MAX:
-        causes = [invalid(path, job, f"{_length(job, 'the generated Job name')}; {fix}")]
-    else:
-        causes = _each(dns_label_1035_problems, job, path, "the generated Job name: ")
+        return [invalid(path, job, f"{_length(job, 'the generated Job name')}; {fix}")]
     completions = item.job_spec.get("completions")
     if item.indexed and completions is not None:
         pod = pod_hostname(job, max(completions - 1, 0)) + "-" + "x" * (POD_NAME_SUFFIX_LENGTH - 1)
         if len(pod) > LABEL_MAX:
-            causes.append(invalid(path, pod, f"{_length(pod, 'the generated pod name')}; {fix}"))
-        else:
-            causes += _each(dns_label_1035_problems, pod, path, "the generated pod name: ")
-    return causes
+            return [invalid(path, pod, f"{_length(pod, 'the generated pod name')}; {fix}")]
+    return _each(dns_label_1035_problems, job, path, "the generated Job name: ")
 
 
 def _length(text: str, what: str) -> str:

@@ -28,16 +28,25 @@ from jobset.core.admission.volumes import volume_problems
 from jobset.core.features import FeatureGates
 
 
+_DUPLICATE = "FieldValueDuplicate"
+_CONCERN_THE_WHOLE = ("FieldValueRequired", "FieldValueTooMany")
+
+
 def create_problems(obj: Object, gates: FeatureGates, existing_claims: Mapping[str, Object]) -> list[Cause]:
     """`existing_claims`: the PersistentVolumeClaims of the JobSet's namespace by name."""
     causes = check_structure(obj, SCHEMA)
-    told = {cause.field for cause in causes}
-    overlong = tuple(f"{cause.field}[" for cause in causes if cause.reason == "FieldValueTooMany")
-    return causes + [
-        cause
-        for cause in _rule_problems(obj, gates, existing_claims)
-        if cause.field not in told and not cause.field.startswith(overlong)
-    ]
+    return causes + [cause for cause in _rule_problems(obj, gates, existing_claims) if not _follows(cause, causes)]
+
+
+def _follows(cause: Cause, told: list[Cause]) -> bool:
+    """Whether a problem is the same as one that was told, or lies in what is missing or overlong altogether."""
+    for other in told:
+        if cause.field == other.field:
+            return True
+        within = cause.field.startswith((f"{other.field}.", f"{other.field}["))
+        if within and (other.reason in _CONCERN_THE_WHOLE or cause.reason == other.reason == _DUPLICATE):
+            return True
+    return False
 
 
 def _rule_problems(obj: Object, gates: FeatureGates, existing_claims: Mapping[str, Object]) -> list[Cause]:
