@@ -44,7 +44,7 @@ RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "value
 def pods(draw):
     def container(name, **fields):
         probes = draw(st.sets(st.sampled_from(["startupProbe", "livenessProbe", "readinessProbe"])))
-        lifecycle = {hook: PROBE for hook in draw(st.sets(st.sampled_from(["preStop", "postStart"])))}
+        lifecycle = dict.fromkeys(draw(st.sets(st.sampled_from(["preStop", "postStart"]))), PROBE)
         return {"name": name, "image": "i", **dict.fromkeys(sorted(probes), PROBE), "lifecycle": lifecycle, **fields}
 
     rules = {"restartPolicy": "Never", "restartPolicyRules": [RULE]} if draw(st.booleans()) else {}
@@ -158,13 +158,13 @@ def test_any_sequence_of_reports_keeps_the_invariants(pod, reports):
         assert all("reason" not in c or c["reason"] for c in pod["status"]["conditions"])
     assert confirmed <= 1, "deletion is confirmed once"
     final = [phase for phase in phases if phase in FINAL]
-    assert not final or phases[-len(final) :] == final and len(set(final)) == 1, "a phase never leaves its end"
+    assert not final or (phases[-len(final) :] == final and len(set(final)) == 1), "a phase never leaves its end"
 
 
 @settings(max_examples=100, deadline=None)
 @given(pods(), st.lists(st.sampled_from([0, 1, 88]), max_size=12))
 def test_a_deleted_pod_always_comes_to_its_end(pod, codes):
-    """With every instruction answered, deletion leads to DONE within the grace period and the sidecars' last seconds."""
+    """With every instruction answered, deletion leads to DONE within grace and the sidecars' last seconds."""
     spec = read_pod(pod)
     now = START
     state, instructions = step(initial(spec, BackOff()), Begin(), now)

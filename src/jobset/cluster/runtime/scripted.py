@@ -190,6 +190,9 @@ class ScriptedRuntime:
         return after_s is not None and self._now() >= run.started_at + timedelta(seconds=after_s)
 
     def _end_later(self, container: ContainerId, run: _Run, delay_s: float, exit_code: int) -> None:
+        if delay_s <= 0:
+            self._end(container, exit_code)
+            return
         if run.timer is not None:
             run.timer.cancel()
         loop = asyncio.get_running_loop()

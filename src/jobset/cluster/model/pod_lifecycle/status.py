@@ -51,6 +51,9 @@ def build_status(state: PodState, pod: Object, place: Place, now: datetime) -> O
     phase = phase_of(state)
     previous = pod.get("status") or {}
     generation = pod["metadata"].get("generation")
+    if state.stage is Stage.ENDING:
+        # The deletion alone is a new generation: that it was seen is told together with what comes of it.
+        generation = previous.get("observedGeneration", generation)
     status = {key: value for key, value in previous.items() if key not in {"reason", "message"}}
     status["phase"] = phase
     if generation:
