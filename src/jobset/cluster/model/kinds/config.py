@@ -16,12 +16,20 @@ from jobset.cluster.model.kinds.config_validation import (
     validate_secret,
     validate_secret_update,
 )
-from jobset.cluster.model.kinds.copy_on_write import fill, fill_zero, put, without
+from jobset.cluster.model.kinds.copy_on_write import drop_zero, fill, fill_zero, put, without
 from jobset.cluster.model.kinds.kind import Kind
+
+_DATA = frozenset(("data", "binaryData"))
+
+
+def default_config_map(config_map: Object) -> Object:
+    return drop_zero(config_map, _DATA)
+
 
 CONFIG_MAP = Kind(
     resource=CONFIG_MAPS,
     definition="io.k8s.api.core.v1.ConfigMap",
+    default=default_config_map,
     validate=validate_config_map,
     validate_update=validate_config_map_update,
     generation=False,
@@ -31,7 +39,7 @@ CONFIG_MAP = Kind(
 
 def default_secret(secret: Object) -> Object:
     """`stringData` is the write-only plain form of `data` and wins over it."""
-    secret = fill_zero(secret, {"type": "Opaque"})
+    secret = fill_zero(drop_zero(secret, _DATA), {"type": "Opaque"})
     plain = secret.get("stringData")
     if plain is None:
         return secret

@@ -21,6 +21,12 @@ def without(obj: Object, *keys: str) -> Object:
     return {key: value for key, value in obj.items() if key not in keys} if any(key in obj for key in keys) else obj
 
 
+def drop_zero(obj: Object, fields: frozenset[str]) -> Object:
+    """Leave out those of `fields` that hold a zero value ("", 0, false, empty): in them that is the same as absent."""
+    zero = [key for key, value in obj.items() if not value and key in fields]
+    return {key: value for key, value in obj.items() if key not in zero} if zero else obj
+
+
 def fill(obj: Object, defaults: Mapping[str, Any]) -> Object:
     """Set the keys that are absent or null."""
     missing = {key: value for key, value in defaults.items() if obj.get(key) is None}

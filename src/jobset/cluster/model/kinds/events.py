@@ -73,6 +73,7 @@ CORE_EVENT = Kind(
     short_names=("ev",),
 )
 
+
 def _validate_new(event: Object) -> list[Cause]:
     return validate_event(to_core_event(event))
 

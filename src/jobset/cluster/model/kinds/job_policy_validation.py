@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from jobset.api.errors import Cause
 from jobset.api.field_errors import duplicate, invalid, not_supported, required, too_many
 from jobset.api.meta import Object
 from jobset.api.name_rules import qualified_name_problems
+from jobset.cluster.model.kinds.job_status_validation import index_intervals
 from jobset.cluster.model.kinds.problems import invalid_each, not_negative
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -112,7 +112,7 @@ def _validate_success_rule(rule: Object, path: str, completions: int) -> Iterato
             detail = f"must have at most {_INDEXES_LENGTH_MAX} bytes"
             yield Cause("FieldValueTooLong", f"Too long: {detail}", f"{path}.succeededIndexes")
         try:
-            total = count_indexes(indexes, completions)
+            total = sum(last - first + 1 for first, last in index_intervals(indexes, completions))
         except ValueError as problem:
             yield invalid(f"{path}.succeededIndexes", indexes, f"error parsing succeededIndexes: {problem}")
     if count is None:
@@ -126,22 +126,3 @@ def _validate_success_rule(rule: Object, path: str, completions: int) -> Iterato
             f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         )
         yield invalid(f"{path}.succeededCount", count, detail)
-
-
-def count_indexes(text: str, completions: int) -> int:
-    """How many indexes `1,3-5` names. ValueError if they do not rise, or one is not below `completions`."""
-    total, previous = 0, -1
-    for part in text.split(",") if text else ():
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part, re.ASCII)
-        if match is None:
-            raise ValueError(f"cannot convert string to integer for index: {part!r}")
-        first, last = int(match[1]), int(match[2] or match[1])
-        for index in (first, last):
-            if index >= completions:
-                raise ValueError(f'too large index: "{index}"')
-        if first <= previous:
-            raise ValueError(f"non-increasing order, previous: {previous}, current: {first}")
-        if match[2] is not None and last <= first:
-            raise ValueError(f"non-increasing order, previous: {first}, current: {last}")
-        total, previous = total + last - first + 1, last
-    return total

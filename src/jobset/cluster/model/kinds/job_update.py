@@ -13,18 +13,19 @@ from jobset.api.errors import Cause
 from jobset.api.field_errors import invalid
 from jobset.api.meta import Object, condition_of
 from jobset.cluster.model.kinds.copy_on_write import put, without
-from jobset.cluster.model.kinds.job_validation import job_problems
-from jobset.cluster.model.kinds.problems import immutable, not_negative
+from jobset.cluster.model.kinds.job_validation import job_problems, validate_job_spec
+from jobset.cluster.model.kinds.problems import immutable
 
 _IMMUTABLE = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-_COUNTERS = ("active", "ready", "succeeded", "failed", "terminating")
 _PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def validate_job_update(new: Object, old: Object) -> list[Cause]:
     if new["spec"] is old["spec"] or new["spec"] == old["spec"]:
         return []
-    return [*job_problems(new), *_update_problems(new, old)]
+    spec_problems = list(validate_job_spec(new["spec"]))
+    # Kubernetes checks the new Job and then the change, and both look at the spec: each problem of it is told twice.
+    return [*job_problems(new, spec_problems), *spec_problems, *_update_problems(new, old)]
 
 
 def _update_problems(new: Object, old: Object) -> Iterator[Cause]:
@@ -70,20 +71,3 @@ def _without_placement(template: Object) -> Object:
             spec = put(spec, key, [without(container, "resources") for container in spec[key]])
     metadata = without(template.get("metadata") or {}, "labels", "annotations")
     return {**template, "spec": spec, "metadata": metadata}
-
-
-def validate_job_status_update(new: Object, old: Object) -> list[Cause]:
-    status, before = new.get("status") or {}, old.get("status") or {}
-    return [] if status is before else list(_status_problems(status, before))
-
-
-def _status_problems(status: Object, before: Object) -> Iterator[Cause]:
-    for field in _COUNTERS:
-        yield from not_negative(f"status.{field}", status.get(field))
-    true_types = {one["type"] for one in status.get("conditions") or () if one.get("status") == "True"}
-    was_true = {one["type"] for one in before.get("conditions") or () if one.get("status") == "True"}
-    if {"Complete", "Failed"} <= true_types:
-        yield invalid("status.conditions", sorted(true_types), "cannot set Complete=True and Failed=True conditions")
-    for finished in ("Complete", "Failed"):
-        if finished in was_true and finished not in true_types:
-            yield invalid("status.conditions", finished, f"cannot disable the terminal {finished}=True condition")

@@ -6,7 +6,7 @@ change pays for the rest only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jobset.api.errors import Cause
 from jobset.api.field_errors import invalid, not_supported, required, too_long
@@ -44,12 +44,13 @@ def generated_labels(name: str, uid: str) -> dict[str, str]:
 
 def validate_job(job: Object) -> list[Cause]:
     """All problems of a new Job, after defaulting and preparation."""
-    return list(job_problems(job))
+    return list(job_problems(job, validate_job_spec(job["spec"])))
 
 
-def job_problems(job: Object) -> Iterator[Cause]:
+def job_problems(job: Object, spec_problems: Iterable[Cause]) -> Iterator[Cause]:
+    """What is wrong with a Job, given what is wrong with its spec."""
     yield from _validate_generated_selector(job)
-    yield from validate_job_spec(job["spec"])
+    yield from spec_problems
     yield from _validate_hostname(job)
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from jobset.api.meta import Object
 from jobset.api.resources import JOBS
-from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, fill, fill_zero, put
-from jobset.cluster.model.kinds.job_update import validate_job_status_update, validate_job_update
+from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, drop_zero, fill, fill_zero, put
+from jobset.cluster.model.kinds.job_status_validation import validate_job_status_update
+from jobset.cluster.model.kinds.job_update import validate_job_update
 from jobset.cluster.model.kinds.job_validation import CONTROLLER_UID, generated_labels, validate_job
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.model.kinds.pod_defaults import default_template
 
+_STATUS_ZERO = frozenset(("active", "succeeded", "failed", "conditions", "completedIndexes"))
 _LONGEST_LABEL = 63
 _MAX_INT32 = 2**31 - 1
 
@@ -91,7 +93,7 @@ def keep_status(new: Object, old: Object) -> Object:
 
 def merge_status(new: Object, old: Object) -> Object:
     """The status subresource changes the status alone."""
-    return put(put(new, "spec", old["spec"]), "status", new.get("status") or {})
+    return put(put(new, "spec", old["spec"]), "status", drop_zero(new.get("status") or {}, _STATUS_ZERO))
 
 
 JOB = Kind(

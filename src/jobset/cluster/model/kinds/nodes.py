@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobset.api.meta import Object
 from jobset.api.resources import NAMESPACES, NODES
-from jobset.cluster.model.kinds.copy_on_write import fill, put
+from jobset.cluster.model.kinds.copy_on_write import change_in, drop_zero, fill, put
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.model.kinds.node_validation import (
     validate_namespace,
@@ -22,6 +22,7 @@ _NODE_INFO: Object = dict.fromkeys(
     ),
     "",
 )  # fmt: skip
+_SPEC_ZERO = frozenset(("taints", "unschedulable", "podCIDR", "podCIDRs", "providerID"))
 _NO_ENDPOINT: Object = {"kubeletEndpoint": {"Port": 0}}
 
 
@@ -32,7 +33,8 @@ def default_node(node: Object) -> Object:
     status = canonical_at(status, "capacity", "allocatable")
     status = fill(status, {"daemonEndpoints": _NO_ENDPOINT, "nodeInfo": _NODE_INFO})
     info = fill(status["nodeInfo"], _NODE_INFO)
-    return put(fill(node, {"spec": {}}), "status", put(status, "nodeInfo", info))
+    node = change_in(fill(node, {"spec": {}}), "spec", lambda spec: drop_zero(spec, _SPEC_ZERO))
+    return put(node, "status", put(status, "nodeInfo", info))
 
 
 def keep_status(new: Object, old: Object) -> Object:

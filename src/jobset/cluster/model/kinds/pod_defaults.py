@@ -12,10 +12,38 @@ from collections.abc import Callable
 from typing import Any
 
 from jobset.api.meta import Object
-from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, change_present, fill, fill_zero, put
+from jobset.cluster.model.kinds.copy_on_write import (
+    change_each,
+    change_in,
+    change_present,
+    drop_zero,
+    fill,
+    fill_zero,
+    put,
+)
 from jobset.cluster.model.kinds.memo import IdentityMemo
 from jobset.cluster.model.kinds.quantities import canonical_at, canonical_quantity
 
+_POD_SPEC_ZERO = frozenset(
+    (
+        "initContainers", "ephemeralContainers", "volumes", "imagePullSecrets", "hostAliases", "tolerations",
+        "readinessGates", "topologySpreadConstraints", "schedulingGates", "resourceClaims", "nodeSelector", "overhead",
+        "nodeName", "hostname", "subdomain", "serviceAccountName", "serviceAccount", "priorityClassName",
+        "hostNetwork", "hostPID", "hostIPC",
+    )
+)  # fmt: skip
+_CONTAINER_ZERO = frozenset(
+    (
+        "command", "args", "env", "envFrom", "ports", "volumeMounts", "volumeDevices", "resizePolicy",
+        "restartPolicyRules", "workingDir", "image", "stdin", "stdinOnce", "tty",
+    )
+)  # fmt: skip
+_RESOURCES_ZERO = frozenset(("limits", "requests", "claims"))
+_PORT_ZERO = frozenset(("name", "hostPort", "hostIP"))
+_ENV_ZERO = frozenset(("value",))
+_MOUNT_ZERO = frozenset(("readOnly", "subPath", "subPathExpr"))
+_PROBE_ZERO = frozenset(("initialDelaySeconds",))
+_TOLERATION_ZERO = frozenset(("key", "operator", "value", "effect"))
 _POD_SPEC = {
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",
@@ -55,12 +83,21 @@ def default_pod(pod: Object) -> Object:
 
 def default_pod_spec(spec: Object) -> Object:
     """The spec of a pod or of a template with every default filled in."""
-    spec = fill(fill_zero(spec, _POD_SPEC), _POD_SPEC_ABSENT)
+    spec = fill(fill_zero(drop_zero(spec, _POD_SPEC_ZERO), _POD_SPEC), _POD_SPEC_ABSENT)
     for key in ("containers", "initContainers", "ephemeralContainers"):
         spec = change_in(spec, key, lambda items: change_each(items, default_container))
     spec = change_in(spec, "volumes", lambda items: change_each(items, _default_volume))
+    spec = change_in(spec, "tolerations", lambda items: change_each(items, _default_toleration))
     spec = canonical_at(spec, "overhead")
-    return change_in(spec, "resources", lambda resources: canonical_at(resources, "limits", "requests"))
+    return change_in(spec, "resources", _default_resources)
+
+
+def _default_toleration(toleration: Object) -> Object:
+    return drop_zero(toleration, _TOLERATION_ZERO)
+
+
+def _default_resources(resources: Object) -> Object:
+    return canonical_at(drop_zero(resources, _RESOURCES_ZERO), "limits", "requests")
 
 
 def _default_account(spec: Object) -> Object:
@@ -76,10 +113,11 @@ def default_container(container: Object) -> Object:
 
 
 def _default_container(container: Object) -> Object:
-    result = fill(fill_zero(container, _CONTAINER), _CONTAINER_ABSENT)
+    result = fill(fill_zero(drop_zero(container, _CONTAINER_ZERO), _CONTAINER), _CONTAINER_ABSENT)
     if not result.get("imagePullPolicy"):
         result = put(result, "imagePullPolicy", pull_policy(container.get("image") or ""))
-    result = change_in(result, "resources", lambda resources: canonical_at(resources, "limits", "requests"))
+    result = change_in(result, "resources", _default_resources)
+    result = change_in(result, "volumeMounts", lambda mounts: change_each(mounts, _default_mount))
     result = change_in(result, "ports", lambda ports: change_each(ports, _default_port))
     result = change_in(result, "env", lambda env: change_each(env, _default_env))
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
@@ -97,11 +135,15 @@ def pull_policy(image: str) -> str:
 
 
 def _default_port(port: Object) -> Object:
-    return fill_zero(port, {"protocol": "TCP"})
+    return fill_zero(drop_zero(port, _PORT_ZERO), {"protocol": "TCP"})
+
+
+def _default_mount(mount: Object) -> Object:
+    return drop_zero(mount, _MOUNT_ZERO)
 
 
 def _default_env(variable: Object) -> Object:
-    return change_in(variable, "valueFrom", _default_env_source)
+    return change_in(drop_zero(variable, _ENV_ZERO), "valueFrom", _default_env_source)
 
 
 def _default_env_source(source: Object) -> Object:
@@ -119,7 +161,7 @@ def _default_resource_ref(ref: Object) -> Object:
 
 
 def _default_probe(probe: Object) -> Object:
-    probe = _default_handler(fill_zero(probe, _PROBE))
+    probe = _default_handler(fill_zero(drop_zero(probe, _PROBE_ZERO), _PROBE))
     return change_present(probe, "grpc", lambda grpc: fill(grpc, {"service": ""}))
 
 

@@ -25,6 +25,7 @@ _NOT_READY: Object = {
 }
 _UNREACHABLE: Object = {**_NOT_READY, "key": "node.kubernetes.io/unreachable"}
 _BOTH_TOLERATIONS = [_NOT_READY, _UNREACHABLE]
+_TIMES = frozenset(("lastProbeTime", "lastTransitionTime"))
 _GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
@@ -140,10 +141,16 @@ def keep_status(new: Object, old: Object) -> Object:
 
 def merge_status(new: Object, old: Object) -> Object:
     """What an update of the status subresource may change of a pod: the status, not its QoS class."""
-    status = put(new.get("status") or {}, "qosClass", old.get("status", {}).get("qosClass"))
+    status = change_in(new.get("status") or {}, "conditions", lambda items: change_each(items, _with_times))
+    status = put(status, "qosClass", old.get("status", {}).get("qosClass"))
     return put(
         put(new, "spec", old["spec"]), "status", without(status, "qosClass") if status["qosClass"] is None else status
     )
+
+
+def _with_times(condition: Object) -> Object:
+    """A condition always shows its times, even those nobody set."""
+    return condition if condition.keys() >= _TIMES else {**dict.fromkeys(_TIMES), **condition}
 
 
 def merge_ephemeral_containers(new: Object, old: Object) -> Object:

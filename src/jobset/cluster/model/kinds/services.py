@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jobset.api.meta import Object
 from jobset.api.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, fill, fill_zero, put
+from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, drop_zero, fill, fill_zero, put
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.model.kinds.service_validation import (
     validate_endpoint_slice,
@@ -19,11 +19,19 @@ from jobset.cluster.model.kinds.service_validation import (
 )
 
 _CLIENT_IP_TIMEOUT_S = 10800
+_SPEC_ZERO = frozenset(
+    (
+        "ports", "selector", "externalIPs", "loadBalancerSourceRanges", "publishNotReadyAddresses", "clusterIP",
+        "clusterIPs", "externalName", "loadBalancerIP", "healthCheckNodePort",
+    )
+)  # fmt: skip
+_PORT_ZERO = frozenset(("name", "nodePort"))
 _NO_STATUS: Object = {"loadBalancer": {}}
 
 
 def default_service(service: Object) -> Object:
-    spec = fill_zero(service.get("spec") or {}, {"type": "ClusterIP", "sessionAffinity": "None"})
+    spec = drop_zero(service.get("spec") or {}, _SPEC_ZERO)
+    spec = fill_zero(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
     if spec["sessionAffinity"] == "ClientIP":
         timeout = {"clientIP": {"timeoutSeconds": _CLIENT_IP_TIMEOUT_S}}
         spec = fill(spec, {"sessionAffinityConfig": timeout})
@@ -38,7 +46,7 @@ def default_service(service: Object) -> Object:
 
 
 def _default_port(port: Object) -> Object:
-    port = fill_zero(port, {"protocol": "TCP"})
+    port = fill_zero(drop_zero(port, _PORT_ZERO), {"protocol": "TCP"})
     return port if port.get("targetPort") or not port.get("port") else put(port, "targetPort", port["port"])
 
 
