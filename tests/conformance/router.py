@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from jobset.api.errors import ApiError, BadRequest, Cause, Invalid, MethodNotAllowed, NotFound, UnsupportedMediaType
 from jobset.api.meta import Object
-from jobset.api.resources import NAMESPACES, Resource
+from jobset.api.resources import PODS, Resource
 from jobset.cluster.apiserver.options import DeleteOptions, ListOptions, WatchOptions, WriteOptions
 from jobset.cluster.apiserver.service import ApiService
 
@@ -85,6 +85,8 @@ class Router:
         watch = rest[0] == "watch"
         rest = rest[watch:]
         namespace = ""
+        if rest[-1] == "bindings":
+            rest = [*rest[:-1], "pods"]
         if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
             namespace, rest = rest[1], rest[2:]
         resource = self._find(group, version, rest[0], bool(namespace))
@@ -158,6 +160,8 @@ class Router:
         body = request.json()
         options = _write_options(request, warnings)
         service, resource = self._service, target.resource
+        if request.path.endswith("/bindings"):
+            return 201, service.create_subresource(PODS, target.namespace, body["metadata"]["name"], "binding", body)
         if target.subresource:
             return 201, service.create_subresource(resource, target.namespace, target.name, target.subresource, body)
         if target.name:
@@ -294,6 +298,3 @@ def _check_policy(policy: str | None, orphan: bool | None) -> None:
         group="meta.k8s.io",
         kind="DeleteOptions",
     )
-
-
-__all__ = ["NAMESPACES", "Answer", "Request", "Router", "Target"]

@@ -80,5 +80,5 @@ async def test_an_informer_follows_every_change_and_a_bound_pod_ends_in_two_step
         assert informer.cache.get("default", "a")["metadata"]["deletionGracePeriodSeconds"] == 30
         await client.delete(PODS, "default", "a", grace_period_s=0)
         await asyncio.sleep(1)
-        assert seen == ["+", "~", "~", "-"]
+        assert seen == ["+", "~", "~", "~", "-"]
         running.cancel()

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobset.api.errors import ApiError, BadRequest, Cause
+from jobset.api.errors import ApiError, BadRequest, Invalid
 from jobset.api.field_errors import invalid as invalid_cause
 from jobset.api.meta import Object
 from jobset.api.resources import Resource
 from jobset.api.schema import definition
 from jobset.api.structure import Structure, structure_of
-from jobset.cluster.apiserver.metadata import invalid
 from jobset.cluster.apiserver.options import WriteOptions
 from jobset.cluster.model.kinds.kind import Kind
 
@@ -56,20 +55,22 @@ def decoded(kind: Kind, obj: Object, options: WriteOptions, current: Object | No
     if clean:
         return obj
     if problems := structure.type_problems(obj, ""):
-        raise _undecodable(kind.resource, obj, [f"{cause.field}: {cause.message}" for cause in problems], current)
+        texts = [f"{cause.field}: {cause.message}" for cause in problems]
+        raise _undecodable(kind.resource, obj, texts, is_patch=current is not None)
     unknown = [f'unknown field "{cause.field}"' for cause in structure.unknown(obj, "")]
     if unknown and options.field_validation == "Strict":
-        raise _undecodable(kind.resource, obj, ["strict decoding error: " + ", ".join(unknown)], current)
+        texts = ["strict decoding error: " + ", ".join(unknown)]
+        raise _undecodable(kind.resource, obj, texts, is_patch=current is not None)
     if options.field_validation == "Warn":
         for text in unknown:
             options.warn(text)
     known: Object = structure.pruned(obj) if unknown else obj
-    without_nulls: Object = structure.without_nulls(known)
-    return without_nulls
+    decoded: Object = _without_empty(structure, structure.without_nulls(known))
+    return decoded
 
 
 def _is_clean(structure: Structure, value: Any) -> bool:
-    """Whether nothing below is of a wrong type, unknown or null: one pass, for the many that are in order."""
+    """Whether nothing below is of a wrong type, unknown, null or empty: one pass, for the many that are in order."""
     if structure.scalar is not None:
         return value is not None and not structure.scalar(value)
     if structure.kind == "object":
@@ -87,21 +88,46 @@ def _is_clean_object(structure: Structure, value: Object) -> bool:
         if child is None:
             if not structure.free:
                 return False
-        elif not _is_clean(child, item):
+        elif not _is_clean(child, item) or (not item and _is_dropped(structure, name, child, item)):
             return False
     return True
 
 
-def _undecodable(resource: Resource, obj: Object, problems: list[str], current: Object | None) -> ApiError:
-    if current is None:
-        return BadRequest(f"{_handled(resource)}: {'; '.join(problems)}")
-    return patch_invalid(resource, current["metadata"]["name"], obj, "; ".join(problems))
+def _is_dropped(parent: Structure, name: str, child: Structure, item: Any) -> bool:
+    """Whether the server leaves the field out: an empty list or map that is not required."""
+    if name in parent.required or name not in parent.properties:
+        return False
+    return item == [] or (item == {} and child.kind == "object" and not child.properties and child.each() is not None)
 
 
-def patch_invalid(resource: Resource, name: str, patched: Any, detail: str) -> ApiError:
+def _without_empty(structure: Structure, value: Any) -> Any:
+    """`value` without the empty lists and maps that are not kept; itself when there are none."""
+    each = structure.each()
+    if isinstance(value, list):
+        items = [_without_empty(each, item) for item in value] if each is not None else value
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    if not isinstance(value, dict) or structure.kind != "object":
+        return value
+    kept: Object = {}
+    for name, item in value.items():
+        child = structure.child(name) or each
+        if child is None:
+            kept[name] = item
+        elif item or not _is_dropped(structure, name, child, item):
+            kept[name] = _without_empty(child, item)
+    same = len(kept) == len(value) and all(kept[name] is item for name, item in value.items())
+    return value if same else kept
+
+
+def _undecodable(resource: Resource, obj: Object, problems: list[str], *, is_patch: bool) -> ApiError:
+    text = "; ".join(problems)
+    return patch_invalid(obj, text) if is_patch else BadRequest(f"{_handled(resource)}: {text}")
+
+
+def patch_invalid(patched: Any, detail: str) -> ApiError:
     """What a patch led to is no object of the kind."""
-    cause: Cause = invalid_cause("patch", patched, detail)
-    return invalid(resource, name, [cause])
+    cause = invalid_cause("patch", patched, detail)
+    return Invalid(f' "" is invalid: patch: {cause.message}', causes=[cause])
 
 
 def _handled(resource: Resource) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobset.api.errors import Forbidden
+from jobset.api.errors import Conflict, Forbidden
 from jobset.api.meta import Object, format_time
 from jobset.api.resources import NAMESPACES, Resource
 from jobset.cluster.apiserver.commits import Commits
-from jobset.cluster.apiserver.metadata import check_preconditions, not_found, refusal
+from jobset.cluster.apiserver.metadata import check_version, not_found, refusal
 from jobset.cluster.apiserver.options import DeleteOptions
 from jobset.cluster.apiserver.registry import Registry, Served
 from jobset.cluster.store.port import Store
@@ -40,8 +40,17 @@ class Deletion:
             raise refusal(
                 Forbidden, resource, name, f'namespaces "{name}" is forbidden: this namespace may not be deleted'
             )
-        check_preconditions(resource, stored, options.uid, options.resource_version)
+        self._check_preconditions(resource, stored, options)
         return self.mark(served, served.outward(stored), options)
+
+    def _check_preconditions(self, resource: Resource, stored: Object, options: DeleteOptions) -> None:
+        metadata = stored["metadata"]
+        if options.uid and options.uid != metadata["uid"]:
+            name = metadata["name"]
+            why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']})"
+            text = f'Operation cannot be fulfilled on {resource.kind} "{name}": {why}'
+            raise Conflict(text, group=resource.group, kind=resource.kind, name=name)
+        check_version(resource, stored, options.resource_version)
 
     def mark(self, served: Served, current: Object, options: DeleteOptions) -> Object:
         """Remove the object, or mark it as being deleted as long as something holds it."""
@@ -54,8 +63,11 @@ class Deletion:
         if served.resource == NAMESPACES:
             marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
         if is_finished(marked):
-            last = marked if served.kind.graceful else current
-            return self._commits.remove(served, last, dry_run=options.dry_run)
+            if not served.kind.graceful:
+                return self._commits.remove(served, current, dry_run=options.dry_run)
+            if "deletionTimestamp" in metadata and marked != current:
+                marked = self._commits.put(served, marked, dry_run=options.dry_run)  # watchers see the grace end
+            return self._commits.remove(served, marked, dry_run=options.dry_run)
         if marked == current:
             return current
         return self._commits.put(served, marked, dry_run=options.dry_run)

@@ -22,10 +22,11 @@ from jobset.cluster.model.kinds.kind import Kind, NameRule
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 ANNOTATIONS_LIMIT_BYTES = 256 * 1024
 STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "orphan", "kubernetes"})
-IMMUTABLE = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-SERVER_SET = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink",
-              "resourceVersion", "managedFields")  # fmt: skip
-"""What a body may not set on create."""
+SERVER_SET = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion",
+              "managedFields", "selfLink")  # fmt: skip
+"""What only the server writes: dropped from a new object."""
+KEPT = (*SERVER_SET[1:], "generation", "generateName")
+"""What an update leaves as it was, whatever the body says."""
 
 
 def refusal(error: type[ApiError], resource: Resource, name: str, message: str) -> ApiError:
@@ -51,14 +52,30 @@ def conflict(resource: Resource, name: str, why: str) -> ApiError:
     return refusal(Conflict, resource, name, f'Operation cannot be fulfilled on {resource} "{name}": {why}')
 
 
-def check_preconditions(resource: Resource, current: Object, uid: str, resource_version: str) -> None:
-    """Conflict unless the given (non-empty) uid and resourceVersion are the object's."""
+def check_uid(resource: Resource, current: Object, uid: str) -> None:
+    """Conflict unless the given uid, if any, is the object's."""
     metadata = current["metadata"]
     if uid and uid != metadata["uid"]:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+        why = (
+            "StorageError: invalid object, Code: 4, "
+            f"Key: /registry/{resource.plural}/{metadata.get('namespace', '')}/{metadata['name']}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+            f"UID in object meta: {metadata['uid']}"
+        )
         raise conflict(resource, metadata["name"], why)
-    if resource_version and resource_version != metadata["resourceVersion"]:
-        raise conflict(resource, metadata["name"], STALE)
+
+
+def check_version(resource: Resource, current: Object, resource_version: str) -> None:
+    """Conflict unless the given resourceVersion, if any, is the object's."""
+    if resource_version and resource_version != current["metadata"]["resourceVersion"]:
+        raise conflict(resource, current["metadata"]["name"], STALE)
+
+
+def version_required(resource: Resource, name: str) -> Invalid:
+    """Updates of some kinds must say which version they are made from."""
+    cause = invalid_cause("metadata.resourceVersion", 0, "must be specified for an update")
+    text = f'{resource} "{name}" is invalid: {cause.field}: {cause.message}'
+    return Invalid(text, causes=[cause], group=resource.group, kind=resource.plural, name=name)
 
 
 def tidied(metadata: Object) -> Object:
@@ -72,12 +89,11 @@ _NEVER_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
 def carried_over(metadata: Object, old: Object) -> Object:
     """The metadata of an update: identity that the body left out, and what only the server writes, as it was."""
-    kept = {key: old[key] for key in IMMUTABLE if key in old and not metadata.get(key)}
-    for key in ("generation", "resourceVersion", "generateName", "selfLink", "managedFields"):
-        if key in old:
-            kept[key] = old[key]
-    fresh = {key: value for key, value in metadata.items() if key not in ("generation", "managedFields", "selfLink")}
-    return tidied({**fresh, **kept})
+    kept = {key: old[key] for key in KEPT if key in old}
+    if not metadata.get("uid"):
+        kept["uid"] = old["uid"]
+    said = {key: value for key, value in metadata.items() if key not in KEPT}
+    return tidied({**said, **kept})
 
 
 def metadata_problems(kind: Kind, metadata: Object) -> list[Cause]:
@@ -106,11 +122,8 @@ def metadata_change_problems(metadata: Object, old: Object) -> list[Cause]:
         causes += _added_finalizer_problems(metadata, old)
     if metadata.get("ownerReferences") != old.get("ownerReferences"):
         causes += _owner_problems(metadata.get("ownerReferences") or [])
-    causes += [
-        invalid_cause(f"metadata.{key}", metadata.get(key), "field is immutable")
-        for key in IMMUTABLE
-        if metadata.get(key) != old.get(key)
-    ]
+    if metadata["uid"] != old["uid"]:  # said twice: by the rules of all objects and by those of the kind
+        causes += [invalid_cause("metadata.uid", metadata["uid"], "field is immutable")] * 2
     return causes
 
 

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from jobset.api.errors import ApiError, NotFound
 from jobset.api.meta import Object
-from jobset.api.resources import CORE_EVENTS, EVENTS, Resource
+from jobset.api.resources import CORE_EVENTS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, Resource
 from jobset.cluster.model.kinds.events import to_core_event, to_events_k8s_io
 from jobset.cluster.model.kinds.kind import Kind, Transform, unchanged
 
@@ -51,6 +51,16 @@ class Served:
     @property
     def resource(self) -> Resource:
         return self.kind.resource
+
+    @property
+    def judged_as(self) -> Resource:
+        """The resource that validation errors speak of."""
+        return CORE_EVENTS if self.kind.resource == EVENTS else self.kind.resource
+
+    @property
+    def needs_version(self) -> bool:
+        """Whether an update must say which version it was made from."""
+        return not self.kind.definition or self.kind.resource in (LEASES, CUSTOM_RESOURCE_DEFINITIONS)
 
 
 class Registry:

@@ -10,7 +10,7 @@ from jobset.api.meta import Object, format_time
 from jobset.api.resources import PODS, Resource
 from jobset.cluster.apiserver.commits import Commits
 from jobset.cluster.apiserver.deletion import Deletion
-from jobset.cluster.apiserver.metadata import check_preconditions, not_found
+from jobset.cluster.apiserver.metadata import check_uid, check_version, not_found
 from jobset.cluster.apiserver.options import DeleteOptions
 from jobset.cluster.apiserver.registry import Registry, unserved
 from jobset.cluster.store.port import Store
@@ -66,7 +66,8 @@ class Subresources:
         """The pod on the node that the binding names, with condition PodScheduled. Conflict, BadRequest."""
         name = pod["metadata"]["name"]
         metadata = binding.get("metadata") or {}
-        check_preconditions(PODS, pod, metadata.get("uid", ""), metadata.get("resourceVersion", ""))
+        check_uid(PODS, pod, metadata.get("uid", ""))
+        check_version(PODS, pod, metadata.get("resourceVersion", ""))
         node = (binding.get("target") or {}).get("name")
         if not node:
             raise BadRequest("target.name: Required value")

@@ -20,13 +20,15 @@ from jobset.cluster.apiserver.deletion import is_finished
 from jobset.cluster.apiserver.metadata import (
     SERVER_SET,
     carried_over,
-    check_preconditions,
+    check_uid,
+    check_version,
     invalid,
     metadata_change_problems,
     metadata_problems,
     not_found,
     refusal,
     tidied,
+    version_required,
 )
 from jobset.cluster.apiserver.options import WriteOptions
 from jobset.cluster.apiserver.patches import patched
@@ -63,13 +65,14 @@ class Writing:
         for hook in served.hooks:
             obj = hook(obj)
         if served.admission is not None:
-            if causes := kind.validate(obj):
-                raise invalid(resource, obj["metadata"].get("name", ""), causes)
+            self._check(served, obj, kind.validate(obj))
             obj = served.admission.create(obj)
-        obj = kind.prepare_create(self._identified(served, namespace, obj))
-        name = obj["metadata"].get("name", "")
-        if causes := metadata_problems(kind, obj["metadata"]) + kind.validate(obj):
-            raise invalid(resource, name, causes)
+        obj = self._identified(served, namespace, obj)
+        if not obj["metadata"].get("name"):
+            self._check(served, obj, metadata_problems(kind, obj["metadata"]))
+        obj = kind.prepare_create(obj)
+        self._check(served, obj, metadata_problems(kind, obj["metadata"]) + kind.validate(obj))
+        name = obj["metadata"]["name"]
         if (present := self._store.get(served.storage, namespace, name)) is not None:
             text = f'{resource} "{name}" already exists'
             if "deletionTimestamp" in present["metadata"]:
@@ -85,17 +88,17 @@ class Writing:
         served = self._registry.of(resource)
         self._check_scope(resource, namespace)
         new = decoded(served.kind, addressed(resource, namespace, body), options)
-        said = new["metadata"].get("name", "")
-        if said != name:
-            if said:
-                raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
-            new = {**new, "metadata": {**new["metadata"], "name": name}}
+        new = _named(new, name)
         stored = self._store.get(served.storage, namespace, name)
         if stored is None:
             if served.kind.creates_on_update and not subresource:
                 return self.create(resource, namespace, new, options)
             raise not_found(resource, name)
-        return self._replace(served, served.outward(stored), new, subresource, options)
+        current, metadata = served.outward(stored), new["metadata"]
+        if served.needs_version and not metadata.get("resourceVersion"):
+            raise version_required(resource, name)
+        check_uid(resource, current, metadata.get("uid", ""))
+        return self._replace(served, current, new, subresource, options)
 
     def patch(
         self,
@@ -116,10 +119,10 @@ class Writing:
         if new is current:
             return current
         if new.get("kind") != current["kind"] or new.get("apiVersion") != current["apiVersion"]:
-            raise patch_invalid(resource, name, new, f"cannot be handled as a {resource.kind}")
+            raise patch_invalid(new, f"cannot be handled as a {resource.kind}")
         new = decoded(served.kind, new, options, current)
-        if new["metadata"].get("name") != name or new["metadata"].get("namespace", "") != namespace:
-            raise BadRequest(f"the name of the object does not match the name on the URL ({name})")
+        if new["metadata"] is not current["metadata"]:
+            new = _named(addressed(resource, namespace, new), name)
         return self._replace(served, current, new, subresource, options)
 
     def _replace(self, served: Served, current: Object, new: Object, subresource: str, options: WriteOptions) -> Object:
@@ -127,8 +130,7 @@ class Writing:
         old_metadata = current["metadata"]
         if new["metadata"] is not old_metadata:
             metadata = new["metadata"]
-            held = (metadata.get("uid", ""), metadata.get("resourceVersion", ""))
-            check_preconditions(served.resource, current, *held)
+            check_version(served.resource, current, metadata.get("resourceVersion", ""))
             metadata = carried_over(metadata, old_metadata)
             new = {**new, "metadata": old_metadata if metadata == old_metadata else metadata}
         change = self._change_of_subresource if subresource else self._change
@@ -136,7 +138,7 @@ class Writing:
         if new["metadata"] is not old_metadata:
             causes = metadata_change_problems(new["metadata"], old_metadata) + causes
         if causes:
-            raise invalid(served.resource, old_metadata["name"], causes)
+            raise invalid(served.judged_as, old_metadata["name"], causes)
         if is_finished(new):
             return self._commits.remove(served, new, dry_run=options.dry_run)
         if new == current:
@@ -169,6 +171,8 @@ class Writing:
     def _identified(self, served: Served, namespace: str, obj: Object) -> Object:
         """The object with name, uid, creation time and first generation."""
         metadata = {key: value for key, value in tidied(obj["metadata"]).items() if key not in SERVER_SET}
+        if obj["metadata"].get("resourceVersion"):
+            raise BadRequest("resourceVersion should not be set on objects to be created")
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = self._generated(served, namespace, metadata["generateName"])
         metadata["uid"] = self._uid()
@@ -191,6 +195,10 @@ class Writing:
         text = f"{bits:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
+    def _check(self, served: Served, obj: Object, causes: list[Cause]) -> None:
+        if causes:
+            raise invalid(served.judged_as, obj["metadata"].get("name", ""), causes)
+
     def _check_scope(self, resource: Resource, namespace: str) -> None:
         if resource.namespaced and not namespace:
             raise BadRequest(f"{resource} live in a namespace: metadata.namespace is missing")
@@ -207,6 +215,16 @@ class Writing:
             reason = f"unable to create new content in namespace {namespace} because it is being terminated"
             text = f'{resource} "{name}" is forbidden: {reason}'
             raise Forbidden(text, causes=[going], group=resource.group, kind=resource.plural, name=name)
+
+
+def _named(obj: Object, name: str) -> Object:
+    """`obj` under the name that the request's path says. BadRequest where it says otherwise."""
+    said = obj["metadata"].get("name") or ""
+    if said == name:
+        return obj
+    if said:
+        raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
+    return {**obj, "metadata": {**obj["metadata"], "name": name}}
 
 
 def specified(obj: Object) -> Object:
