@@ -89,6 +89,6 @@ EVENT = Kind(
     validate_update=_validate_new_update,
     generation=False,
     creates_on_update=True,
-    field_selectors=CORE_EVENT.field_selectors,
+    field_selectors=tuple(path.replace("involvedObject.", "regarding.") for path in CORE_EVENT.field_selectors),
     short_names=("ev",),
 )
