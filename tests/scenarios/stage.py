@@ -85,21 +85,23 @@ class Stage:
     async def ready(self, *names: str) -> None:
         for name in names or await self.job_names():
             pods = (await self.job(name))["spec"]["parallelism"]
-            await self._write_status(name, {"active": pods, "ready": pods, "startTime": format_time(self.now())})
+            await self._write_status(name, {"active": pods, "ready": pods}, started=True)
         await self.settle()
 
     async def succeed(self, *names: str) -> None:
         for name in names or await self.job_names():
             pods = (await self.job(name))["spec"]["completions"]
+            status = {"active": 0, "ready": 0, "succeeded": pods, "completionTime": format_time(self.now())}
             conditions = [self._condition("SuccessCriteriaMet"), self._condition("Complete")]
-            await self._write_status(name, {"active": 0, "ready": 0, "succeeded": pods, "conditions": conditions})
+            await self._write_status(name, {**status, "conditions": conditions}, started=True)
         await self.settle()
 
     async def fail(self, *names: str, reason: str = "BackoffLimitExceeded", message: str = "it failed") -> None:
         """At once: the controller sees all of them in the same pass."""
         for name in names:
             conditions = [self._condition(type_, reason, message) for type_ in ("FailureTarget", "Failed")]
-            await self._write_status(name, {"active": 0, "ready": 0, "failed": 1, "conditions": conditions})
+            status = {"active": 0, "ready": 0, "failed": 1, "conditions": conditions}
+            await self._write_status(name, status, started=True)
         await self.settle()
 
     async def see_suspended(self) -> None:
@@ -191,7 +193,9 @@ class Stage:
         time = format_time(self.now())
         return {"type": type_, "status": "True", "reason": reason, "message": message, "lastTransitionTime": time}
 
-    async def _write_status(self, name: str, status: Object) -> None:
+    async def _write_status(self, name: str, status: Object, *, started: bool = False) -> None:
+        if started and not (await self.job(name)).get("status", {}).get("startTime"):
+            status = {**status, "startTime": format_time(self.now())}
         await self.client.patch(JOBS, NAMESPACE, name, {"status": status}, subresource="status")
 
 

@@ -32,7 +32,8 @@ async def test_021_a_job_of_another_owner_is_ignored() -> None:
         await s.create(base())
         template = await s.job(a())
         owner = {**template["metadata"]["ownerReferences"][0], "uid": "of-another"}
-        metadata = {**template["metadata"], "name": "extra", "ownerReferences": [owner]}
+        labels = template["metadata"]["labels"]
+        metadata = {"name": "extra", "namespace": "default", "labels": labels, "ownerReferences": [owner]}
         pods = {"spec": template["spec"]["template"]["spec"]}
         await s.client.create(JOBS, {"metadata": metadata, "spec": {"template": pods}})
         await s.succeed(a(), b(0), b(1), b(2))

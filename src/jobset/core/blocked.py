@@ -29,28 +29,24 @@ def obstacles(observed: Observed) -> list[tuple[str, str]]:
     found = []
     jobs = [job.metadata.name for job in observed.foreign if not is_leaving(job, observed.jobset)]
     if jobs:
-        found.append(
-            ("ForeignJob", f"{_named('Job', jobs)} not made by this JobSet: delete it, or give the JobSet another name")
-        )
-    if observed.buckets.unreadable:
-        unreadable = [job.metadata.name for job in observed.buckets.unreadable]
-        found.append(
-            ("UnreadableJob", f"{_named('Job', unreadable)} of which the JobSet labels were changed: delete it")
-        )
+        message = "not made by this JobSet, but of a name it needs; delete it, or give the JobSet another name"
+        found.append(("ForeignJob", f"{_jobs(jobs)}: {message}"))
+    unreadable = [job.metadata.name for job in observed.buckets.unreadable]
+    if unreadable:
+        found.append(("UnreadableJob", f"{_jobs(unreadable)}: its JobSet labels were changed; delete it"))
     service = observed.service
     if service is not None and wants_dns(observed.jobset) and is_foreign(service, observed.jobset):
         name = service_name(observed.jobset)
         found.append(
             (
                 "ForeignService",
-                f"Service {name} was not made by this JobSet and does not select its pods, which have no DNS names "
-                "therefore: delete it, or set network.subdomain to another name",
+                f"Service {name}: not made by this JobSet and does not select its pods, which have no DNS names "
+                "therefore; delete it, or set network.subdomain to another name",
             )
         )
     return found
 
 
-def _named(kind: str, names: list[str]) -> str:
-    shown = ", ".join(names[:NAMED_AT_MOST])
+def _jobs(names: list[str]) -> str:
     more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
-    return f"{kind} {shown}{more} exists"
+    return f"{'Job' if len(names) == 1 else 'Jobs'} {', '.join(names[:NAMED_AT_MOST])}{more}"
