@@ -15,6 +15,7 @@ from jobset.api.resources import CORE_EVENTS, NODES, PODS, Resource
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.client import InProcessClient
 from jobset.cluster.kubelet.execution import Machine
+from jobset.cluster.kubelet.heartbeat import Heartbeat
 from jobset.cluster.kubelet.kubelet import Kubelet
 from jobset.cluster.runtime.scripted import Script, ScriptedRuntime
 from jobset.cluster.store.memory import MemoryStore
@@ -44,6 +45,11 @@ class Node:
         self.client = CountingClient(self.service)
         self.informers = SharedInformers(self.client)
         self.runtime = ScriptedRuntime(now, script)
+        heartbeat_s = options.pop("heartbeat_s", None)
+        serves = {"node-1"}.__contains__
+        self.parts: list[Any] = [self.informers]
+        if heartbeat_s:
+            self.parts.append(Heartbeat(self.client, self.informers, now, serves, renew_s=heartbeat_s))
         events = EventRecorder(self.client, "kubelet", now) if options.pop("events", False) else None
         self.kubelet = Kubelet(
             self.client,
@@ -51,11 +57,12 @@ class Node:
             self.runtime,
             now,
             root,
-            lambda name: name == "node-1",
+            serves,
             MACHINE,
             events=events,
             **options,
         )
+        self.parts.append(self.kubelet)
 
     def pod(self, name: str = "p") -> Object:
         return self.service.get(PODS, "default", name)
@@ -111,15 +118,12 @@ def start(tmp_path: Path) -> Start:
         await node.client.patch(
             NODES, "", "node-1", {"status": {**address, "allocatable": allocatable}}, subresource="status"
         )
-        informers = asyncio.ensure_future(node.informers.run())
-        kubelet = asyncio.ensure_future(node.kubelet.run())
-        try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part.run()) for part in node.parts]
             await node.informers.wait_synced()
             yield node
-        finally:
-            for task in (kubelet, informers):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(kubelet, informers, return_exceptions=True)
 
     return started
 

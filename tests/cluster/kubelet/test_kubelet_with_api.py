@@ -9,7 +9,6 @@ import pytest
 from jobset.api.errors import Conflict
 from jobset.api.meta import Object, condition_of
 from jobset.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
-from jobset.cluster.kubelet.heartbeat import Heartbeat
 from jobset.cluster.runtime.port import ContainerConfig, SandboxConfig
 from jobset.cluster.runtime.scripted import Behaviour, by_container
 
@@ -135,19 +134,14 @@ async def test_conditions_of_others_survive(start, container):
 
 
 async def test_served_nodes_become_ready_and_hold_a_lease(start):
-    async with start() as node:
-        heartbeat = Heartbeat(node.client, node.informers, node.now, lambda name: name == "node-1", renew_s=60)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(heartbeat.run())
-            await node.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "other"}})
-            heartbeat._controller.queue.add(("", "node-1"))
-            await node.wait(lambda: condition_of(node.service.get(NODES, "", "node-1"), "Ready"))
-            await asyncio.sleep(1)
-            first = node.service.get(LEASES, "kube-node-lease", "node-1")["spec"]["renewTime"]
-            await asyncio.sleep(60)
-            assert node.service.get(LEASES, "kube-node-lease", "node-1")["spec"]["renewTime"] > first
-            assert condition_of(node.service.get(NODES, "", "other"), "Ready") is None
-            task.cancel()
+    async with start(heartbeat_s=60) as node:
+        await node.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "other"}})
+        await node.wait(lambda: condition_of(node.service.get(NODES, "", "node-1"), "Ready"))
+        await asyncio.sleep(1)
+        first = node.service.get(LEASES, "kube-node-lease", "node-1")["spec"]["renewTime"]
+        await asyncio.sleep(60)
+        assert node.service.get(LEASES, "kube-node-lease", "node-1")["spec"]["renewTime"] > first
+        assert condition_of(node.service.get(NODES, "", "other"), "Ready") is None
 
 
 async def up_and_down(start, container, count: int) -> tuple[float, int]:

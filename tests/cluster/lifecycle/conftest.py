@@ -81,7 +81,7 @@ class Life:
         while events:
             self.state, instructions = step(self.state, events.pop(0), self.now)
             for instruction in instructions:
-                if not isinstance(instruction, Notice) or instruction.reason not in ("Started", "Killing"):
+                if not isinstance(instruction, Notice) or instruction.reason not in ("Created", "Started", "Killing"):
                     self._lines.append(line(instruction))
                 if not self.manual:
                     events += self._answer(instruction)

@@ -36,8 +36,9 @@ class Devices:
         if node not in self._free or uid in self._held:
             return
         free = self._free[node]
-        lasting = [*(c for c in spec.get("initContainers") or () if c.get("restartPolicy")), *spec["containers"]]
-        passing = [c for c in spec.get("initContainers") or () if not c.get("restartPolicy")]
+        before = spec.get("initContainers") or ()
+        lasting = [*(c for c in before if c.get("restartPolicy") == "Always"), *spec["containers"]]
+        passing = [c for c in before if c.get("restartPolicy") != "Always"]
         total = max([sum(map(gpus_of, lasting)), *map(gpus_of, passing)])
         if total > len(free):
             raise ConfigError(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal
+from typing import TypeVar
 
 from jobset.api.meta import Object
 from jobset.api.quantity import parse_quantity
 from jobset.cluster.kubelet.sources import ConfigError
+
+N = TypeVar("N", int, float)
 
 
 def limit(container: Object, resource: str) -> Decimal | None:
@@ -27,17 +31,25 @@ def cpu_limit_cores(container: Object) -> float | None:
 def pod_limits(pod: Object) -> tuple[int | None, float | None]:
     """Memory in bytes and CPU in cores of the whole pod: its own limits, or the sum when every container has one."""
     spec = pod["spec"]
-    containers = [*spec["containers"], *(c for c in spec.get("initContainers") or () if c.get("restartPolicy"))]
-    memory = [memory_limit_bytes(container) for container in [spec] if container.get("resources")]
-    cpu = [cpu_limit_cores(container) for container in [spec] if container.get("resources")]
-    memory = memory if any(value is not None for value in memory) else [memory_limit_bytes(c) for c in containers]
-    cpu = cpu if any(value is not None for value in cpu) else [cpu_limit_cores(c) for c in containers]
-    known_memory = [value for value in memory if value is not None]
-    known_cpu = [value for value in cpu if value is not None]
+    lasting = [
+        *spec["containers"],
+        *(c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"),
+    ]
+    memory, cpu = memory_limit_bytes(spec), cpu_limit_cores(spec)
     return (
-        sum(known_memory) if len(known_memory) == len(memory) else None,
-        sum(known_cpu) if len(known_cpu) == len(cpu) else None,
+        _sum(map(memory_limit_bytes, lasting)) if memory is None else memory,
+        _sum(map(cpu_limit_cores, lasting)) if cpu is None else cpu,
     )
+
+
+def _sum(values: Iterable[N | None]) -> N | None:
+    """None when one of them is unknown."""
+    total: N | None = None
+    for value in values:
+        if value is None:
+            return None
+        total = value if total is None else total + value
+    return total
 
 
 def resource_field(pod: Object, own: Object, ref: Object, allocatable: Object) -> str:

@@ -30,6 +30,7 @@ CONFIG_RETRY_S = 2.0
 
 
 def started(turn: Turn, spec: ContainerSpec, container: Container, event: Started) -> None:
+    turn.emit(Notice("Normal", "Created", f"Created container {spec.name}"))
     turn.emit(Notice("Normal", "Started", f"Started container {spec.name}"))
     _runs(turn, spec, container, Phase.POST_START)
     if spec.post_start is None:

@@ -151,10 +151,9 @@ class PodState(Value, frozen=True):
         return all(container.phase is not Phase.STARTING for container in self.containers.values())
 
 
-def initial(spec: PodSpec, back_off: BackOff, previous_starts: dict[str, int] | None = None) -> PodState:
-    """A pod that nothing has happened to yet. `previous_starts` holds runs that another life of this node saw."""
-    before = previous_starts or {}
-    return PodState(spec, back_off, {c.name: Container(starts=before.get(c.name, 0)) for c in spec.containers})
+def initial(spec: PodSpec, back_off: BackOff) -> PodState:
+    """A pod that nothing has happened to yet."""
+    return PodState(spec, back_off, {container.name: Container() for container in spec.containers})
 
 
 # -- events: what the machine hears -------------------------------------------------------------------------------

@@ -176,6 +176,7 @@ def _conditions(
 
 
 def _dated(condition: Object, before: Object | None, generation: int | None, now: datetime) -> Object:
+    condition["lastProbeTime"] = None  # as Kubernetes shows it, always
     if generation:
         condition["observedGeneration"] = generation
     if before is not None and before.get("status") == condition["status"]:
