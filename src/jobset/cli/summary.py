@@ -10,8 +10,6 @@ from jobset.cli.live import clock
 from jobset.local.history import Attempt, ContainerFailure
 from jobset.local.run import Target
 
-SHOWN_FAILURES = 3
-
 
 def target_summary(target: Target, now: datetime) -> Object:
     """JSON of one workload: result, message, attempts with their causes, durations in seconds."""
@@ -63,8 +61,11 @@ def _attempt_lines(attempt: Object, *, alone: bool) -> list[str]:
         became = f", all ready after {clock(ready)}" if ready is not None else ", never all ready"
         ran = clock(attempt["durationSeconds"])
         lines.append(f"  attempt {attempt['number'] + 1}: {attempt['outcome'].lower()} after {ran}{became}")
-    for failure in attempt["failures"][:SHOWN_FAILURES] if attempt["outcome"] != "Completed" else ():
-        lines += _failure_lines(failure)
+    if attempt["failures"] and attempt["outcome"] != "Completed":
+        first, *others = attempt["failures"]
+        lines += _failure_lines(first)
+        if others:
+            lines.append(f"    then {len(others)} other container{'s' if len(others) > 1 else ''} failed")
     return lines
 
 
@@ -92,7 +93,7 @@ def _failure(failure: ContainerFailure) -> Object:
         "container": failure.container,
         "exitCode": failure.exit_code,
         "reason": failure.reason,
-        "at": format_micro_time(failure.at),
+        "finishedAt": failure.finished_at,
         "lastLines": list(failure.log_tail),
     }
 

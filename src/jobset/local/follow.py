@@ -65,17 +65,19 @@ class LogFollower:
             await asyncio.sleep(QUICK_ROUND_S if quick or len(self._files) <= 32 else SLOW_ROUND_S)
 
     def read_all(self) -> bool:
-        """Read what has come since the last time. True when something had."""
-        busy = False
+        """Hand on what has come since the last time, in the order of its times. True when something had."""
+        found: list[tuple[Source, LogLine]] = []
         for file in list(self._files.values()):
             ended = file.finished  # asked before reading: what comes later is read in the next round
-            came = self._read(file)
-            busy = busy or came
+            came = self._read(file, found)
             if ended and not came:
                 del self._files[file.source]
-        return busy
+        found.sort(key=lambda each: each[1].time)
+        for source, line in found:
+            self._on_line(source, line)
+        return bool(found)
 
-    def _read(self, file: _File) -> bool:
+    def _read(self, file: _File, found: list[tuple[Source, LogLine]]) -> bool:
         try:
             with file.path.open("rb") as stream:
                 stream.seek(file.offset)
@@ -87,21 +89,20 @@ class LogFollower:
         file.offset += len(data)
         *lines, file.rest = (file.rest + data).split(b"\n")
         for raw in lines:
-            self._line(file, raw)
+            self._line(file, raw, found)
         return True
 
-    def _line(self, file: _File, raw: bytes) -> None:
+    def _line(self, file: _File, raw: bytes, found: list[tuple[Source, LogLine]]) -> None:
         line = parse_line(raw.decode(errors="replace"))
         if line is None:
             return
         file.partial.append(line.text)
-        if not line.partial:
-            whole = LogLine(line.time, line.stream, False, "".join(file.partial))
+        if line.complete:
+            found.append((file.source, LogLine(line.time, line.stream, "".join(file.partial))))
             file.partial.clear()
-            self._on_line(file.source, whole)
 
 
-def tail(path: Path, lines: int) -> tuple[str, ...]:
+def tail(path: Path, lines: int) -> tuple[LogLine, ...]:
     """The last lines of a log file; empty when there is none."""
     try:
         with path.open("rb") as stream:
@@ -111,4 +112,4 @@ def tail(path: Path, lines: int) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     parsed = (parse_line(raw.decode(errors="replace")) for raw in data.split(b"\n"))
-    return tuple(line.text for line in parsed if line is not None)[-lines:]
+    return tuple(line for line in parsed if line is not None)[-lines:]

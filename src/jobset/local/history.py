@@ -12,9 +12,10 @@ from typing import Literal, TypeAlias
 
 from jobset.api import labels
 from jobset.api.meta import Object, condition_of
+from jobset.cluster.kubelet.cri_log import LogLine
 
 FailureKey: TypeAlias = tuple[str, str, int]
-TailOf: TypeAlias = Callable[[Object, str, int], tuple[str, ...]]
+TailOf: TypeAlias = Callable[[Object, str, int], tuple[LogLine, ...]]
 """(pod, container, attempt) -> the last lines it wrote"""
 
 
@@ -26,12 +27,10 @@ class ContainerFailure:
     container: str
     exit_code: int
     reason: str
-    at: datetime
+    finished_at: str
+    """RFC 3339 in whole seconds, as the pod's status has it."""
+    last_output_at: str = ""
     log_tail: tuple[str, ...] = ()
-
-    def sentence(self) -> str:
-        word = f"{self.reason}, exit code {self.exit_code}" if self.reason != "Error" else f"exit code {self.exit_code}"
-        return f"pod {self.pod}, container {self.container}: {word}"
 
 
 @dataclass(slots=True)
@@ -45,7 +44,8 @@ class Attempt:
     outcome: Literal["Running", "Restarted", "Completed", "Failed"] = "Running"
     cause: str = ""
     failures: list[ContainerFailure] = field(default_factory=list)
-    """First the one that was seen first; neighbours that were terminated after it are not in it."""
+    """The first one first: by the second of the end, within it by the last output. Neighbours that failed because
+    of it follow; those that were terminated are not in it."""
 
 
 @dataclass(slots=True)
@@ -102,17 +102,24 @@ class History:
             key = (pod["metadata"]["uid"], name, restarts)
             if key not in self._seen and terminated.get("exitCode", 0) != 0:
                 self._seen.add(key)
-                failure = ContainerFailure(
-                    pod["metadata"]["name"],
-                    name,
-                    terminated["exitCode"],
-                    terminated.get("reason") or "Error",
-                    self._now(),
-                    self._tail_of(pod, name, restarts),
-                )
-                self.attempts[-1].failures.append(failure)
+                failure = self._failure(pod, name, restarts, terminated)
+                failures = self.attempts[-1].failures
+                failures.append(failure)
+                failures.sort(key=lambda each: (each.finished_at, each.last_output_at))
                 job = pod["metadata"].get("labels", {}).get(labels.BATCH_JOB_NAME, "")
                 self._latest_failure[job] = failure
+
+    def _failure(self, pod: Object, container: str, restarts: int, terminated: Object) -> ContainerFailure:
+        tail = self._tail_of(pod, container, restarts)
+        return ContainerFailure(
+            pod["metadata"]["name"],
+            container,
+            terminated["exitCode"],
+            terminated.get("reason") or "Error",
+            terminated.get("finishedAt", ""),
+            tail[-1].time if tail else "",
+            tuple(line.text for line in tail),
+        )
 
     def _end(self, attempt: Attempt, outcome: Literal["Restarted", "Completed", "Failed"], cause: str) -> None:
         attempt.outcome, attempt.cause, attempt.ended_at = outcome, cause, self._now()
@@ -142,6 +149,7 @@ def _message(jobset: Object, condition_type: str) -> str:
 
 
 def _all_ready(jobset: Object, status: Object) -> bool:
-    wanted = sum(job.get("replicas", 1) for job in jobset["spec"].get("replicatedJobs") or ())
+    wanted: int = sum(job.get("replicas", 1) for job in jobset["spec"].get("replicatedJobs") or ())
     entries = status.get("replicatedJobsStatus") or ()
-    return wanted > 0 and sum(e.get("ready", 0) + e.get("succeeded", 0) for e in entries) >= wanted
+    up: int = sum(entry.get("ready", 0) + entry.get("succeeded", 0) for entry in entries)
+    return 0 < wanted <= up

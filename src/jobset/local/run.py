@@ -240,7 +240,7 @@ class Run:
                 return target
         return None
 
-    def _tail(self, pod: Object, container: str, attempt: int) -> tuple[str, ...]:
+    def _tail(self, pod: Object, container: str, attempt: int) -> tuple[LogLine, ...]:
         return tail(self._logs(pod, container, attempt), TAIL_LINES)
 
 
