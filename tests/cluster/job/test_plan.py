@@ -78,7 +78,7 @@ def test_ended_pods_are_named_then_let_go_then_counted() -> None:
 def test_a_pass_that_was_cut_short_is_taken_up() -> None:
     """After a crash: a is named and has its finalizer, b is named and has lost it, c was not seen yet."""
     uncounted = {"failed": ["uid-a", "uid-b"]}
-    owner = job({**SETTLED, "uncountedTerminatedPods": uncounted, "failed": 3}, backoffLimit=99, completions=9)
+    owner = job({**SETTLED, "uncountedTerminatedPods": uncounted, "failed": 3}, backoffLimit=6, completions=9)
     pods = [pod("a", "Failed"), pod("b", "Failed", tracked=False), pod("c", "Failed")]
     named, counted = statuses(plan_for(owner, *pods))
     assert (named["failed"], named["uncountedTerminatedPods"]) == (4, {"failed": ["uid-a", "uid-c"]})
