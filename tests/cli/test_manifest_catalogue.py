@@ -1,7 +1,7 @@
 """The catalogue of wrong manifests: each gives clear messages with their places, exit code 2 and no traceback.
 
-The manifests lie in bad_manifests/, most of them good_manifest.yaml with one mistake; bad_manifests.json is the table of
-what must be said of each.
+The manifests lie in bad_manifests/, most of them good_manifest.yaml with one mistake; bad_manifests.json is the table
+of what must be said of each.
 """
 
 import json

@@ -28,7 +28,7 @@ def admit_create(obj: Object, gates: FeatureGates, existing_claims: Mapping[str,
     defaulted = default_jobset(decode(obj))
     causes = [*metadata_problems(defaulted), *create_problems(defaulted, gates, existing_claims)]
     if causes:
-        raise invalid_jobset(obj, causes)
+        raise invalid_jobset(defaulted, causes)
     return defaulted
 
 
@@ -36,7 +36,7 @@ def admit_update(new: Object, old: Object, gates: FeatureGates) -> Object:
     """`new` as it is to be stored in place of `old`. Raises as `admit_create`."""
     decoded: Object = fill_defaults(decode(new), SCHEMA)  # an API server fills in a schema's defaults on every write
     if causes := [*metadata_problems(decoded), *update_problems(decoded, decode(old), gates)]:
-        raise invalid_jobset(new, causes)
+        raise invalid_jobset(decoded, causes)
     return decoded
 
 

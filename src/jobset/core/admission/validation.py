@@ -27,7 +27,6 @@ from jobset.core.admission.templates import template_problems
 from jobset.core.admission.volumes import volume_problems
 from jobset.core.features import FeatureGates
 
-
 _DUPLICATE = "FieldValueDuplicate"
 _CONCERN_THE_WHOLE = ("FieldValueRequired", "FieldValueTooMany")
 
