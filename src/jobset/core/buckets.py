@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jobset.api import labels
 from jobset.api.jobs import Job
@@ -94,6 +95,7 @@ class _Attempts:
         return "previous" if index < len(restarts) and attempt < restarts[index] else ""
 
 
+@lru_cache(maxsize=4096)
 def number(text: str | None) -> int | None:
     """The whole number that a label's text is, or None."""
     return int(text) if text is not None and text.isascii() and text.removeprefix("-").isdigit() else None
