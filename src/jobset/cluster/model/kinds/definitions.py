@@ -1,15 +1,24 @@
 """CustomResourceDefinition as the API server handles it. Pure.
 
-What a definition means for its resources is custom.py. Its conditions (Established, NamesAccepted) are written by
-whoever starts serving the resource.
+What a definition means for its resources is custom.py. `established` gives the status of a definition whose resource is
+served; whoever starts serving it writes that.
 """
 
 from __future__ import annotations
 
-from jobset.api.meta import Object
+from datetime import datetime
+from typing import Any
+
+from jobset.api.meta import Object, format_time
 from jobset.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from jobset.cluster.model.kinds.copy_on_write import fill, put
+from jobset.cluster.model.kinds.definition_validation import validate_definition, validate_definition_update
 from jobset.cluster.model.kinds.kind import Kind, Subresource
+
+_CONDITIONS = (
+    ("NamesAccepted", "NoConflicts", "no conflicts found"),
+    ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+)
 
 
 def default_definition(definition: Object) -> Object:
@@ -17,14 +26,37 @@ def default_definition(definition: Object) -> Object:
     names = spec.get("names") or {}
     kind = names.get("kind", "")
     names = fill(names, {"singular": kind.lower(), "listKind": f"{kind}List"} if kind else {})
-    spec = fill(put(spec, "names", names), {"conversion": {"strategy": "None"}})
-    return fill(
-        put(definition, "spec", spec), {"status": {"conditions": None, "acceptedNames": {}, "storedVersions": None}}
-    )
+    return put(definition, "spec", fill(put(spec, "names", names), {"conversion": {"strategy": "None"}}))
 
 
-def keep_status(new: Object, old: Object) -> Object:
-    return put(new, "status", old.get("status", {}))
+def prepare_definition(definition: Object) -> Object:
+    """A new definition: nothing served yet, the storage version about to be stored."""
+    stored = [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")]
+    names = {"plural": "", "kind": ""}
+    return put(definition, "status", {"conditions": None, "acceptedNames": names, "storedVersions": stored or None})
+
+
+def prepare_definition_update(new: Object, old: Object) -> Object:
+    """Status stays, but for a new storage version: objects will be stored in it from now on."""
+    status: dict[str, Any] = old.get("status") or {}
+    stored = status.get("storedVersions") or []
+    added = [
+        one["name"] for one in new["spec"].get("versions") or () if one.get("storage") and one["name"] not in stored
+    ]
+    return put(new, "status", put(status, "storedVersions", [*stored, *added]) if added else status)
+
+
+def established(definition: Object, now: datetime) -> Object:
+    """The definition with the status of one that is served."""
+    status = definition.get("status") or {}
+    if any(one["type"] == "Established" and one["status"] == "True" for one in status.get("conditions") or ()):
+        return put(definition, "status", put(status, "acceptedNames", definition["spec"]["names"]))
+    conditions = [
+        {"type": type_, "status": "True", "reason": reason, "message": message, "lastTransitionTime": format_time(now)}
+        for type_, reason, message in _CONDITIONS
+    ]
+    names = definition["spec"]["names"]
+    return put(definition, "status", {**status, "conditions": conditions, "acceptedNames": names})
 
 
 def merge_status(new: Object, old: Object) -> Object:
@@ -35,7 +67,10 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
     resource=CUSTOM_RESOURCE_DEFINITIONS,
     definition="io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     default=default_definition,
-    prepare_update=keep_status,
+    prepare_create=prepare_definition,
+    prepare_update=prepare_definition_update,
+    validate=validate_definition,
+    validate_update=validate_definition_update,
     subresources={"status": Subresource(merge_status)},
     short_names=("crd", "crds"),
     categories=("api-extensions",),

@@ -32,7 +32,7 @@ def _status_problems(status: Object, before: Object, spec: Object) -> Iterator[C
     yield from _finished_problems(status, before, bool(true & {"Complete", "Failed"}), was_true)
     yield from _completion_problems(status, before, "Complete" in true)
     yield from _start_problems(status, before, suspended=bool(spec.get("suspend")))
-    yield from _counter_problems(status, before)
+    yield from _counter_problems(status, before, indexed=spec.get("completionMode") == "Indexed")
     yield from _index_problems(status, before, spec)
     for type_ in _TERMINAL:
         if type_ in was_true - true:
@@ -103,8 +103,9 @@ def _start_problems(status: Object, before: Object, *, suspended: bool) -> Itera
         yield invalid("status.startTime", started, "startTime cannot be modified for unsuspended job")
 
 
-def _counter_problems(status: Object, before: Object) -> Iterator[Cause]:
-    for field in ("failed", "succeeded"):
+def _counter_problems(status: Object, before: Object, *, indexed: bool) -> Iterator[Cause]:
+    # An Indexed Job that shrinks no longer counts the indexes it gave up.
+    for field in ("failed",) if indexed else ("failed", "succeeded"):
         count = status.get(field) or 0
         if count < (before.get(field) or 0):
             yield invalid(f"status.{field}", count, f"cannot decrease the {field} counter")

@@ -32,6 +32,10 @@ def no_problems(_: Object) -> list[Cause]:
     return []
 
 
+def no_unknown_fields(_: Object) -> list[str]:
+    return []
+
+
 def accept_update(_new: Object, _old: Object) -> list[Cause]:
     return []
 
@@ -49,6 +53,27 @@ class Subresource:
 
     merge: UpdateTransform
     validate_update: UpdateCheck = accept_update
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a custom resource's table: the value at a JSONPath such as .spec.replicas."""
+
+    name: str
+    type: str
+    json_path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a custom resource keeps its replicas and its selector, as paths such as .spec.replicas."""
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +106,7 @@ class Kind:
     """Paths that field selectors may use besides metadata.name and metadata.namespace."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    unknown_fields: Callable[[Object], list[str]] = no_unknown_fields
+    """Custom resources: paths of the fields that the schema does not have. `default` prunes them."""
+    columns: tuple[Column, ...] = ()
+    scale: ScalePaths | None = None
