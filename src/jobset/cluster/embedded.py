@@ -24,6 +24,7 @@ from jobset.cluster.controllers.ttl import TTLController
 from jobset.cluster.controllers.volumes import VolumeController
 from jobset.cluster.dns.publisher import NamePublisher
 from jobset.cluster.kubelet.execution import Machine
+from jobset.cluster.kubelet.heartbeat import Heartbeat
 from jobset.cluster.kubelet.kubelet import Kubelet
 from jobset.cluster.model.job.backoff import KUBERNETES_DELAYS, RetryDelays
 from jobset.cluster.model.pod_lifecycle.state import BackOff
@@ -75,8 +76,10 @@ async def embedded_cluster(
     for node in options.nodes:
         await client.create(NODES, node)
     informers = SharedInformers(client)
-    kubelet = _kubelet(client, informers, options)
-    components: list[Component] = [kubelet, *_controllers(client, informers, options), informers]
+    served = frozenset(node["metadata"]["name"] for node in options.nodes).__contains__
+    kubelet = _kubelet(client, informers, served, options)
+    heartbeat = Heartbeat(client, informers, options.now, served)
+    components: list[Component] = [kubelet, heartbeat, *_controllers(client, informers, options), informers]
     await options.runtime.start()
     try:
         async with asyncio.TaskGroup() as group:
@@ -91,15 +94,16 @@ async def embedded_cluster(
         await options.runtime.close()
 
 
-def _kubelet(client: InProcessClient, informers: SharedInformers, options: EmbeddedOptions) -> Kubelet:
-    served = frozenset(node["metadata"]["name"] for node in options.nodes)
+def _kubelet(
+    client: InProcessClient, informers: SharedInformers, served: Callable[[str], bool], options: EmbeddedOptions
+) -> Kubelet:
     return Kubelet(
         client,
         informers,
         options.runtime,
         options.now,
         options.root,
-        served.__contains__,
+        served,
         options.machine,
         events=EventRecorder(client, "kubelet", options.now) if options.kubelet_events else None,
         back_off=options.container_back_off,
