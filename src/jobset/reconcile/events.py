@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
@@ -29,6 +30,8 @@ class EventRecorder:
         self._component = component
         self._instance = instance or component
         self._now = now
+        # Two components may tell of one object at the same moment: their events must not have one name.
+        self._mark = f"{zlib.crc32(f'{component}/{self._instance}'.encode()):08x}"
         self._sent: OrderedDict[tuple[str, str, str, str], _Series] = OrderedDict()
         self._counter = 0
 
@@ -54,7 +57,7 @@ class EventRecorder:
         now = self._now()
         self._counter += 1
         namespace = metadata.get("namespace") or "default"
-        name = f"{metadata['name']}.{int(now.timestamp() * 1e6):x}{self._counter:04x}"
+        name = f"{metadata['name']}.{int(now.timestamp() * 1e6):x}{self._counter:04x}{self._mark}"
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
