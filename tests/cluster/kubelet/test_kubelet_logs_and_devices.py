@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobset.cluster.kubelet.cri_log import LogLine, format_line, join_parts, parse_line, read_log, tail_text
+from jobset.cluster.kubelet.cri_log import LogLine, join_parts, parse_line, read_log, tail_text
 from jobset.cluster.kubelet.devices import Devices
 from jobset.cluster.kubelet.probes import NoSuchPort, probe_target, refusal
 from jobset.cluster.kubelet.resource_field import pod_limits
@@ -29,10 +29,22 @@ def test_reading_a_log(tmp_path):
     assert list(read_log(tmp_path / "none")) == [] and tail_text(tmp_path / "none") == ""
 
 
-def test_a_line_there_and_back():
-    line = LogLine("2026-01-01T00:00:00Z", "stderr", "a b  c", complete=False)
-    assert parse_line(format_line(line)) == line
-    assert list(join_parts([line])) == [line]
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("T stderr P a b  c\n", LogLine("T", "stderr", "a b  c", complete=False)),
+        ("T stdout F\n", LogLine("T", "stdout", "")),
+        ("T stdin F x\n", None),
+        ("half a li", None),
+    ],
+)
+def test_one_line(raw, expected):
+    assert parse_line(raw) == expected
+
+
+def test_a_part_without_its_end_is_kept():
+    part = LogLine("T", "stderr", "a", complete=False)
+    assert list(join_parts([part])) == [part]
 
 
 def gpu_pod(uid, *counts, node="node-1"):

@@ -109,6 +109,42 @@ async def test_termination_message_falls_back_to_the_log(start, container):
         assert node.container()["state"]["terminated"]["message"] == "Traceback: boom\n"
 
 
+async def test_what_fails_unexpectedly_is_tried_again(start, container, caplog):
+    async with start() as node:
+        begin = node.runtime.create_sandbox
+        failures = [RuntimeError("a defect"), RuntimeError("a defect")]
+
+        async def faulty(config):
+            if failures:
+                raise failures.pop()
+            return await begin(config)
+
+        node.runtime.create_sandbox = faulty
+        await node.create({"containers": [container()]})
+        await node.wait_phase("Running")
+        assert caplog.text.count("a defect") == 2
+
+
+async def test_grpc_probes_are_refused_with_the_fix(start, container):
+    async with start() as node:
+        probed = container(readinessProbe={"grpc": {"port": 9000}})
+        await node.create({"restartPolicy": "Never", "containers": [probed]})
+        await node.wait_phase("Failed")
+        message = node.container()["state"]["terminated"]["message"]
+        assert message.endswith("readinessProbe.grpc is not supported on this machine; use exec, httpGet or tcpSocket")
+
+
+async def test_hooks_sleep_and_ask_over_http(start, container):
+    lifecycle = {"postStart": {"httpGet": {"port": 80}}, "preStop": {"sleep": {"seconds": 4}}}
+    async with start() as node:
+        await node.create({"containers": [container(lifecycle=lifecycle)]})
+        await node.wait(lambda: node.status().get("phase") == "Running" and node.container()["started"])
+        before = node.now()
+        await node.client.delete(PODS, "default", "p")
+        await node.wait(lambda: not node.exists())
+        assert 4 <= (node.now() - before).total_seconds() < 5
+
+
 async def test_conditions_of_others_survive(start, container):
     """Somebody writes a condition that the kubelet has not seen yet: its own write is refused and made again."""
     async with start(by_container({"main": [Behaviour(run_s=5)]})) as node:

@@ -1,6 +1,6 @@
-"""Container logs in the CRI format: `<RFC 3339 time> stdout|stderr F|P <text>`, one line each. Reading, and one line.
+"""Container logs in the CRI format: `<RFC 3339 time> stdout|stderr F|P <text>`, one line each. How they are read.
 
-P marks a part of a line that was too long or had no end yet; F ends it.
+The runtime writes them. P marks a part of a line that was too long or had no end yet; F ends it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ class LogLine:
     stream: str
     text: str
     complete: bool = True
-
-
-def format_line(line: LogLine) -> str:
-    return f"{line.time} {line.stream} {'F' if line.complete else 'P'} {line.text}\n"
 
 
 def parse_line(raw: str) -> LogLine | None:

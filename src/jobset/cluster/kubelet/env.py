@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jobset.api.meta import Object
 from jobset.cluster.kubelet.resource_field import resource_field
-from jobset.cluster.kubelet.sources import Reference, Sources, pod_field
+from jobset.cluster.kubelet.sources import ConfigError, Reference, Sources, pod_field
 
 INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "TMPDIR",
@@ -118,10 +118,15 @@ def _value(
         return pod_field(around.pod, ref["fieldPath"], around.pod_ip, around.host_ip)
     if ref := value_from.get("resourceFieldRef"):
         return resource_field(around.pod, container, ref, around.allocatable)
-    ref = value_from.get("configMapKeyRef")
-    kind: Reference = ("configmap", ref["name"]) if ref else ("secret", (value_from["secretKeyRef"])["name"])
-    ref = ref or value_from["secretKeyRef"]
-    value = sources.value(kind, ref["key"], bool(ref.get("optional")))
+    if ref := value_from.get("configMapKeyRef"):
+        return _key(("configmap", ref["name"]), ref, sources)
+    if ref := value_from.get("secretKeyRef"):
+        return _key(("secret", ref["name"]), ref, sources)
+    raise ConfigError(f"env {variable['name']!r}: valueFrom {sorted(value_from)} is not supported on this machine")
+
+
+def _key(reference: Reference, ref: Object, sources: Sources) -> str | None:
+    value = sources.value(reference, ref["key"], bool(ref.get("optional")))
     return None if value is None else _text(value)
 
 

@@ -90,12 +90,10 @@ class PodSpec(Value, frozen=True):
 
     name: str
     uid: str
-    restart_policy: RestartPolicy
     containers: tuple[ContainerSpec, ...]
     grace_s: int
     active_deadline_s: int | None
     readiness_gates: tuple[str, ...]
-    host_network: bool
 
 
 def read_pod(pod: Object) -> PodSpec:
@@ -106,12 +104,10 @@ def read_pod(pod: Object) -> PodSpec:
     return PodSpec(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
-        restart_policy=policy,
         containers=tuple(_containers(spec, policy)),
         grace_s=DEFAULT_GRACE_S if grace_s is None else grace_s,
         active_deadline_s=spec.get("activeDeadlineSeconds"),
         readiness_gates=tuple(gate["conditionType"] for gate in spec.get("readinessGates") or ()),
-        host_network=bool(spec.get("hostNetwork")),
     )
 
 
