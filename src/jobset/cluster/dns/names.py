@@ -1,7 +1,7 @@
 """Which DNS names a namespace has: from its Services and their EndpointSlices to names and addresses. Pure.
 
-A Service's name stands for all its ready endpoints; an endpoint with a hostname has `<hostname>.<service>` besides, which
-is how the pods of a JobSet find each other. Names are short: without namespace and cluster domain.
+A Service's name stands for all its ready endpoints; an endpoint with a hostname has `<hostname>.<service>` besides:
+that is how the pods of a JobSet find each other. Names are short: without namespace and cluster domain.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ network.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal as signals
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,6 +101,9 @@ class ProcessRuntime:
     async def close(self) -> None:
         self._running.clear()
         await self._node.close()
+        left = self._directory if self._owns_directory else self._directory / "node"
+        if left.exists():  # the node process was killed and could not clean up
+            shutil.rmtree(left, ignore_errors=True)
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         fields = {

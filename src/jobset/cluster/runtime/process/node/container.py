@@ -245,6 +245,8 @@ class Supervisor:
         self._listen(process.stdout, lambda: self._collect(command))
 
     def _collect(self, command: _Exec) -> bool:
+        if command.process.stdout < 0:
+            return False  # its end was seen earlier in this turn
         data = os.read(command.process.stdout, READ_BYTES)
         if not data:
             self._forget(command.process.stdout)

@@ -132,12 +132,8 @@ class Node:
                 case "started":
                     running.started = True
                     self._answer(running.request_id, message["started_ns"])
-                case "failed":
-                    running.reported = True
-                    self._refuse(running.request_id, message["message"], message["exit_code"])
-                case "exit":
-                    running.reported = True
-                    self._channel.send({**message, "container": running.key})
+                case "failed" | "exit":
+                    running.report = message
                 case "exec-result":
                     self._execs.pop(message["id"], None)
                     self._answer(message["id"], [message["exit_code"], message["output"]])
@@ -146,13 +142,13 @@ class Node:
         """The supervisor is gone: in order after its report, or killed with everything it had."""
         status = self._pods.ended(running)
         self._running.pop(running.key, None)
-        if not running.reported and not running.started:
+        report = running.report or _killed_report()
+        if running.started:
+            self._channel.send({**report, "container": running.key})
+        elif report["event"] == "failed":
+            self._refuse(running.request_id, report["message"], report["exit_code"])
+        else:
             self._refuse(running.request_id, f"the container's supervisor ended (wait status {status})")
-        elif not running.reported:
-            now = time.time_ns()
-            report = {"event": "exit", "exit_code": 137, "signal": 9, "reason": "Error", "started_ns": now}
-            message = "the container's supervisor was killed"
-            self._channel.send({**report, "finished_ns": now, "message": message, "container": running.key})
         for request_id in [number for number, key in self._execs.items() if key == running.key]:
             del self._execs[request_id]
             self._refuse(request_id, "the container has ended")
@@ -167,7 +163,7 @@ class Node:
     def _exec(self, message: Message) -> None:
         key = _key(message)
         running = self._running.get(key)
-        if running is None or running.reported:
+        if running is None or running.report:
             raise Refused("the container has ended")
         self._execs[message["id"]] = key
         running.channel.send(message)
@@ -185,6 +181,13 @@ class Node:
         else:
             self._pods.set_names(message["namespace"], message["names"])
         self._answer(message["id"], None)
+
+
+def _killed_report() -> Message:
+    now = time.time_ns()
+    message = "the container's supervisor was killed"
+    ended = {"started_ns": now, "finished_ns": now, "message": message}
+    return {"event": "exit", "exit_code": 137, "signal": int(signal.SIGKILL), "reason": "Error", **ended}
 
 
 def _key(message: Message) -> Key:

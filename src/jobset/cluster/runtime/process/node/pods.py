@@ -28,7 +28,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Running:
-    """A supervisor that has not ended. `started` and `reported` follow what it told us."""
+    """A supervisor that has not ended. `report` is its last word, passed on when it has ended and left nothing."""
 
     key: Key
     pid: int
@@ -37,7 +37,7 @@ class Running:
     group: Group | None
     termination_log: str
     started: bool = False
-    reported: bool = False
+    report: Message | None = None
 
 
 @dataclass(slots=True)
