@@ -13,7 +13,9 @@ from click.testing import CliRunner
 from jobset.cli.manifest import BadManifest, read_manifest
 from jobset.cli.settings import apply_settings
 from jobset.cli.validate import validate
+from jobset.cli.verdict import admitted
 from jobset.cli.yaml_reader import NotReadable, plain_scalar, read_documents
+from jobset.core.features import FeatureGates
 
 GOOD = Path(__file__).parent / "good_manifest.yaml"
 ROOT = Path(__file__).parents[2]
@@ -199,11 +201,24 @@ def test_output_json() -> None:
                     "message": "Invalid value: -1: must be greater than or equal to 0",
                 }
             ],
+            "warnings": [],
         }
     ]
     nothing = CliRunner().invoke(validate, ["-", "-o", "json"], input="")
     assert nothing.exit_code == 2
     assert json.loads(nothing.stdout)[0]["causes"][0]["message"].startswith("standard input: is empty")
+
+
+def test_jobs_that_will_be_refused_are_foreseen(tmp_path: Path) -> None:
+    """Admission accepts what only the Job controller can judge; `validate` warns of it, and `run` does not start it."""
+    wrong = "spec.replicatedJobs[workers].template.spec.successPolicy={rules: []}"
+    result = CliRunner().invoke(validate, [str(GOOD), "--set", wrong])
+    assert result.exit_code == 0
+    place = "spec.replicatedJobs[1].template.spec.successPolicy.rules"
+    assert result.stderr.startswith(f"warning: {GOOD}:25: {place}: Required value")
+    documents = apply_settings(read_manifest(str(GOOD)).documents, [wrong])
+    with pytest.raises(BadManifest, match=r"Kubernetes refuses to create Jobs from this template"):
+        admitted(documents, FeatureGates())
 
 
 def test_judged_as_an_update(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from jobset.api.errors import Cause
 from jobset.api.resources import JOBSETS
 from jobset.cli.manifest import EXIT_BAD_INPUT, BadManifest, Document, Manifest, Problem, read_manifest
 from jobset.cli.settings import apply_settings
@@ -73,11 +74,21 @@ def _show(verdicts: Sequence[Verdict]) -> None:
             click.echo(f"{document.where()}: {document.object['kind']} {_name(document)} is valid")
         for problem in verdict.problems():
             click.echo(f"error: {problem}", err=True)
+        for problem in verdict.foreseen_problems():
+            click.echo(f"warning: {problem}", err=True)
 
 
 def _as_json(verdict: Verdict) -> dict[str, Any]:
-    causes = [{"field": c.field, "reason": c.reason, "message": c.message} for c in verdict.causes]
-    return {"accepted": verdict.accepted, "object": verdict.object, "causes": causes}
+    return {
+        "accepted": verdict.accepted,
+        "object": verdict.object,
+        "causes": [_cause(cause) for cause in verdict.causes],
+        "warnings": [_cause(cause) for cause in verdict.warnings],
+    }
+
+
+def _cause(cause: Cause) -> dict[str, str]:
+    return {"field": cause.field, "reason": cause.reason, "message": cause.message}
 
 
 def _refusal(problem: Problem) -> dict[str, Any]:
@@ -87,6 +98,7 @@ def _refusal(problem: Problem) -> dict[str, Any]:
         "accepted": False,
         "object": None,
         "causes": [{"field": problem.field, "reason": problem.reason, "message": message}],
+        "warnings": [],
     }
 
 

@@ -6,7 +6,7 @@ judged by core/admission, the other kinds by the embedded API server's own rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ from jobset.api.errors import ApiError, BadRequest, Cause
 from jobset.api.field_errors import duplicate
 from jobset.api.jobset_schema import JOBSET
 from jobset.api.meta import Object
-from jobset.api.resources import JOBSETS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, Resource
+from jobset.api.resources import JOBS, JOBSETS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, Resource
 from jobset.api.schema import Schema
 from jobset.api.structure import check_types, unknown_fields
 from jobset.cli.manifest import BadManifest, Document, Problem
@@ -32,15 +32,21 @@ class Verdict:
     causes: tuple[Cause, ...] = ()
     object: Object | None = None
     """The object as it would be stored, when accepted."""
+    warnings: tuple[Cause, ...] = ()
+    """Why the Jobs of an accepted JobSet would be refused, when the controller creates them."""
 
     @property
     def accepted(self) -> bool:
         return not self.causes
 
     def problems(self) -> list[Problem]:
-        return [
-            Problem(self.document.where(cause.field), cause.message, cause.field, cause.reason) for cause in self.causes
-        ]
+        return self._placed(self.causes)
+
+    def foreseen_problems(self) -> list[Problem]:
+        return self._placed(self.warnings)
+
+    def _placed(self, causes: Sequence[Cause]) -> list[Problem]:
+        return [Problem(self.document.where(cause.field), cause.message, cause.field, cause.reason) for cause in causes]
 
 
 def schema_of(resource: Resource) -> Schema:
@@ -89,9 +95,12 @@ def judge_update(new: Document, old: Document, gates: FeatureGates) -> Verdict:
 
 
 def admitted(documents: Sequence[Document], gates: FeatureGates, namespace: str = "default") -> list[Verdict]:
-    """The verdicts, all accepted. Raises BadManifest with every problem of every document."""
+    """The verdicts, all accepted and without warnings: for those who are about to run the documents.
+
+    Raises BadManifest with every problem of every document.
+    """
     verdicts = judge_create(documents, gates, namespace)
-    if problems := [problem for verdict in verdicts for problem in verdict.problems()]:
+    if problems := [one for verdict in verdicts for one in (*verdict.problems(), *verdict.foreseen_problems())]:
         raise BadManifest(problems)
     return verdicts
 
@@ -103,7 +112,38 @@ def _verdict(document: Document, admit: Callable[[Object], Object]) -> Verdict:
         admitted_object = admit(document.object)
     except ApiError as error:
         causes += error.causes or [Cause(error.reason, error.message)]
-    return Verdict(document, tuple(causes), None if causes else admitted_object)
+    if causes or admitted_object is None:
+        return Verdict(document, tuple(causes))
+    warnings = _job_problems(admitted_object) if document.resource == JOBSETS else ()
+    return Verdict(document, object=admitted_object, warnings=tuple(warnings))
+
+
+def _job_problems(jobset: Object) -> Iterator[Cause]:
+    """What Kubernetes will say of the Jobs made from each template, at its place in the JobSet."""
+    from jobset.cluster.model.kinds.jobs import JOB
+
+    claims = [
+        template["metadata"]["name"]
+        for policy in jobset["spec"].get("volumeClaimPolicies", ())
+        for template in policy.get("templates", ())
+    ]
+    for index, replicated_job in enumerate(jobset["spec"].get("replicatedJobs", ())):
+        metadata = {"name": f"job-{index}", "namespace": "default", "uid": "0"}
+        spec = _with_claim_volumes(replicated_job["template"]["spec"], claims)
+        job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec}
+        for cause in JOB.validate(JOB.prepare_create(JOB.default(job))):
+            message = f"{cause.message} (Kubernetes refuses to create Jobs from this template)"
+            yield Cause(cause.reason, message, f"spec.replicatedJobs[{index}].template.{cause.field}")
+
+
+def _with_claim_volumes(job_spec: Object, claims: Sequence[str]) -> Object:
+    """A Job's spec with the volumes that the controller adds."""
+    if not claims:
+        return job_spec
+    pod_template = job_spec["template"]
+    added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+    pod_spec = {**pod_template["spec"], "volumes": [*pod_template["spec"].get("volumes", ()), *added]}
+    return {**job_spec, "template": {**pod_template, "spec": pod_spec}}
 
 
 def _admit_builtin(obj: Object, resource: Resource, namespace: str) -> Object:
