@@ -125,6 +125,21 @@ async def test_what_fails_unexpectedly_is_tried_again(start, container, caplog):
         assert caplog.text.count("a defect") == 2
 
 
+async def test_a_pod_that_restarts_all_the_time_does_not_keep_the_others_from_running(start, container):
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
+    wild = container("wild", restartPolicy="Never", restartPolicyRules=rules)
+    async with start(by_container({"wild": [Behaviour(run_s=0, exit_code=88)]})) as node:
+        await node.create({"containers": [wild]}, "wild")
+        await node.create({"containers": [container()]}, "calm")
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert node.status("calm")["phase"] == "Running"
+        await node.client.delete(PODS, "default", "wild", grace_period_s=0)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert node.kubelet.active_pods == 1
+
+
 async def test_grpc_probes_are_refused_with_the_fix(start, container):
     async with start() as node:
         probed = container(readinessProbe={"grpc": {"port": 9000}})

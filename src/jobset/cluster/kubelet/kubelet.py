@@ -53,6 +53,7 @@ from jobset.reconcile.informer import Key, SharedInformers
 from jobset.reconcile.worker import Controller, Outcome
 
 WORKERS = 32
+HEARD_BEFORE_YIELD = 32
 
 
 class Kubelet:
@@ -170,11 +171,15 @@ class Kubelet:
         if run is None:
             return Outcome()
         run.inbox.append(Tick())
+        heard = 0
         while run.inbox or run.pending:
             while run.pending:
                 await self._execute(run, run.pending[0])
                 run.pending.popleft()
             if run.inbox:
+                heard += 1
+                if heard % HEARD_BEFORE_YIELD == 0:
+                    await asyncio.sleep(0)  # containers that end at once and start at once must not keep the loop
                 run.state, instructions = step(run.state, run.inbox.popleft(), self._now())
                 run.pending.extend(instructions)
         if run.state.settled:
