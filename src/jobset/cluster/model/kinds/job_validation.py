@@ -14,7 +14,7 @@ from jobset.api.meta import Object
 from jobset.api.name_rules import dns_label_problems, domain_prefixed_path_problems
 from jobset.api.selectors import label_selector_of
 from jobset.cluster.model.kinds.job_policy_validation import validate_failure_policy, validate_success_policy
-from jobset.cluster.model.kinds.memo import IdentitySet
+from jobset.cluster.model.kinds.memo import IdentityMemo
 from jobset.cluster.model.kinds.pod_validation import validate_template
 from jobset.cluster.model.kinds.problems import invalid_each, label_selector, not_negative, one_of
 
@@ -34,7 +34,7 @@ _FAILED_INDEXES_MAX = 100_000
 _MANY_COMPLETIONS = 100_000
 _PER_INDEX_PARALLELISM_MAX = 10_000
 _MANAGED_BY_MAX = 63
-_good_templates = IdentitySet()
+_good_templates: IdentityMemo[Object, bool] = IdentityMemo()
 
 
 def generated_labels(name: str, uid: str) -> dict[str, str]:
@@ -163,14 +163,15 @@ def _validate_replacement(spec: Object) -> Iterator[Cause]:
         yield not_supported("spec.podReplacementPolicy", policy, supported)
 
 
+def _is_good_template(template: Object) -> bool:
+    return next(validate_template(template, ""), None) is None
+
+
 def _validate_template(spec: Object) -> Iterator[Cause]:
     template = spec["template"]
     policy = template["spec"].get("restartPolicy")
-    if (id(template),) not in _good_templates:
-        problems = list(validate_template(template, "spec.template"))
-        if not problems:
-            _good_templates.add((id(template),), template)
-        yield from problems
+    if not _good_templates.get(template, _is_good_template):
+        yield from validate_template(template, "spec.template")
     path = "spec.template.spec.restartPolicy"
     if policy not in ("OnFailure", "Never"):
         yield required(path, 'valid values: "OnFailure", "Never"')

@@ -7,23 +7,38 @@ as long as it is remembered, no other object can have its id. Bounded: a full me
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from jobset.api.meta import Object
 
+A = TypeVar("A")
 R = TypeVar("R")
+Key: TypeAlias = tuple[object, ...]
+
+_SCALARS = (str, int, bool, type(None), float)
 
 
-class IdentityMemo(Generic[R]):
+def parts_key(obj: Object, leave_out: frozenset[str]) -> Key:
+    """Equal for objects that share their parts: scalars by value, everything else by identity."""
+    return tuple(
+        [
+            (key, value.__class__, value) if value.__class__ in _SCALARS else (key, id(value))
+            for key, value in obj.items()
+            if key not in leave_out
+        ]
+    )
+
+
+class IdentityMemo(Generic[A, R]):
     """Answers of one function of one object."""
 
     __slots__ = ("_answers", "_limit")
 
     def __init__(self, limit: int = 4096) -> None:
-        self._answers: dict[int, tuple[Any, R]] = {}
+        self._answers: dict[int, tuple[A, R]] = {}
         self._limit = limit
 
-    def get(self, obj: Object, compute: Callable[[Object], R]) -> R:
+    def get(self, obj: A, compute: Callable[[A], R]) -> R:
         """The remembered answer for this very object, or `compute(obj)`, remembered from now on."""
         known = self._answers.get(id(obj))
         if known is not None:
@@ -35,20 +50,21 @@ class IdentityMemo(Generic[R]):
         return answer
 
 
-class IdentitySet:
-    """Groups of objects, and plain values beside them, that were looked at once and found good."""
+class PartsMemo(Generic[R]):
+    """Answers for objects that share their parts, under their `parts_key`."""
 
-    __slots__ = ("_known", "_limit")
+    __slots__ = ("_answers", "_limit")
 
     def __init__(self, limit: int = 4096) -> None:
-        self._known: dict[tuple[object, ...], tuple[Any, ...]] = {}
+        self._answers: dict[Key, tuple[Any, R]] = {}
         self._limit = limit
 
-    def __contains__(self, key: tuple[object, ...]) -> bool:
-        return key in self._known
+    def get(self, key: Key) -> R | None:
+        known = self._answers.get(key)
+        return None if known is None else known[1]
 
-    def add(self, key: tuple[object, ...], *alive: Any) -> None:
-        """Remember `key`, made of the ids of the objects in `alive` and of values."""
-        if len(self._known) >= self._limit:
-            self._known.clear()
-        self._known[key] = alive
+    def put(self, key: Key, alive: Any, answer: R) -> None:
+        """Remember `answer`; `alive` holds the objects whose ids are in `key`."""
+        if len(self._answers) >= self._limit:
+            self._answers.clear()
+        self._answers[key] = (alive, answer)

@@ -1,8 +1,8 @@
 """Defaults of pods and pod templates, as Kubernetes 1.36 writes them. Pure.
 
 `default_pod_spec` is what a pod and a Job's template share; `default_pod` adds what only a pod gets (requests from
-limits, host ports, service links). A container that has nothing to fill in is returned as it is, and the answer for
-each container object is remembered: pods made from one template share their containers.
+limits, host ports, service links). The answer for each container and for each group of parts that make a spec is
+remembered: the pods of one template share those parts, and so they share the defaulted ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from jobset.cluster.model.kinds.copy_on_write import (
     fill,
     fill_zero,
     put,
+    without,
 )
-from jobset.cluster.model.kinds.memo import IdentityMemo
+from jobset.cluster.model.kinds.memo import IdentityMemo, PartsMemo, parts_key
 from jobset.cluster.model.kinds.quantities import canonical_at, canonical_quantity
 
 _POD_SPEC_ZERO = frozenset(
@@ -63,22 +64,40 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 
-_defaulted_containers: IdentityMemo[Object] = IdentityMemo()
-_pod_containers: IdentityMemo[Object] = IdentityMemo()
+VARYING_ORDER = ("hostname", "nodeName")
+VARYING = frozenset(VARYING_ORDER)
+"""What differs between pods of one template, and is not looked at by defaults."""
+
+_containers: IdentityMemo[Object, Object] = IdentityMemo()
+_pod_specs: PartsMemo[Object] = PartsMemo()
 
 
 def default_pod(pod: Object) -> Object:
     """A pod as stored: its spec's defaults and those that templates do not get."""
-    spec = default_pod_spec(pod.get("spec") or {})
-    spec = _default_account(spec)
+    spec = pod.get("spec") or {}
+    key = parts_key(spec, VARYING)
+    shared = _pod_specs.get(key)
+    if shared is None:
+        shared = _default_whole_spec(without(spec, *VARYING))
+        _pod_specs.put(key, spec, shared)
+    own = {field: spec[field] for field in VARYING_ORDER if spec.get(field)}
+    if len(spec) == len(shared) + len(own) and all(spec.get(field) is value for field, value in shared.items()):
+        defaulted = spec
+    else:
+        defaulted = {**shared, **own}
+    return fill(put(pod, "spec", defaulted), {"status": {}})
+
+
+def _default_whole_spec(spec: Object) -> Object:
+    spec = _default_account(default_pod_spec(spec))
     host_network = bool(spec.get("hostNetwork"))
-    finish: Callable[[Object], Object] = _default_host_container if host_network else _default_pod_container
+    finish: Callable[[Object], Object] = _default_host_container if host_network else _requests_from_limits
     for key in ("containers", "initContainers"):
         spec = change_in(spec, key, lambda items: change_each(items, finish))
     spec = fill(spec, {"enableServiceLinks": True})
     if spec["terminationGracePeriodSeconds"] < 0:
         spec = put(spec, "terminationGracePeriodSeconds", 1)
-    return fill(put(pod, "spec", spec), {"status": {}})
+    return spec
 
 
 def default_pod_spec(spec: Object) -> Object:
@@ -109,7 +128,7 @@ def _default_account(spec: Object) -> Object:
 
 
 def default_container(container: Object) -> Object:
-    return _defaulted_containers.get(container, _default_container)
+    return _containers.get(container, _default_container)
 
 
 def _default_container(container: Object) -> Object:
@@ -173,10 +192,6 @@ def _default_lifecycle(lifecycle: Object) -> Object:
     return change_in(change_in(lifecycle, "postStart", _default_handler), "preStop", _default_handler)
 
 
-def _default_pod_container(container: Object) -> Object:
-    return _pod_containers.get(container, _requests_from_limits)
-
-
 def _requests_from_limits(container: Object) -> Object:
     """What is limited and not asked for is asked for in full."""
     resources = container["resources"]
@@ -188,7 +203,7 @@ def _requests_from_limits(container: Object) -> Object:
 
 def _default_host_container(container: Object) -> Object:
     """On the host's network a container's port is the host's port."""
-    result = _default_pod_container(container)
+    result = _requests_from_limits(container)
     return change_in(
         result, "ports", lambda ports: change_each(ports, lambda p: fill_zero(p, {"hostPort": p.get("containerPort")}))
     )

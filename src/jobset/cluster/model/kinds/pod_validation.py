@@ -1,8 +1,7 @@
 """Rules of a new pod, and of the pod template in a Job. Pure.
 
-The parts are in the pod_validation_* modules; this one puts them together and remembers which groups of containers and
-volumes were found good. Pods made from one template share those objects, so for each of them only the small rest of
-the spec is looked at.
+The parts are in the pod_validation_* modules; this one puts them together and remembers which specs were found good, by
+the identity of their parts. Pods made from one template share them, so of each pod only its own fields are looked at.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from jobset.api.field_errors import forbidden, invalid, not_supported, required
 from jobset.api.meta import Object
 from jobset.api.name_rules import dns_label_problems, dns_subdomain_problems, qualified_name_problems
 from jobset.api.quantity import parse_quantity
-from jobset.cluster.model.kinds.memo import IdentitySet
+from jobset.cluster.model.kinds.memo import PartsMemo, parts_key
+from jobset.cluster.model.kinds.pod_defaults import VARYING
 from jobset.cluster.model.kinds.pod_validation_containers import Surroundings, validate_containers
 from jobset.cluster.model.kinds.pod_validation_resources import validate_resources
 from jobset.cluster.model.kinds.pod_validation_scheduling import validate_scheduling
@@ -31,7 +31,7 @@ _NAMESERVERS_MAX = 3
 _SEARCHES_MAX = 32
 _SEARCHES_LENGTH_MAX = 2048
 _DEADLINE = f"must be between 1 and {_MAX_INT32}, inclusive"
-_good_workloads = IdentitySet()
+_good_specs: PartsMemo[bool] = PartsMemo()
 
 
 def validate_pod(pod: Object) -> list[Cause]:
@@ -41,6 +41,19 @@ def validate_pod(pod: Object) -> list[Cause]:
 
 def _pod_problems(pod: Object) -> Iterator[Cause]:
     spec = pod["spec"]
+    key = parts_key(spec, VARYING)
+    if _good_specs.get(key):
+        yield from _validate_varying(spec, "spec")
+    else:
+        problems = list(_new_spec_problems(spec))
+        if not problems:
+            _good_specs.put(key, spec, True)
+        yield from problems
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def _new_spec_problems(spec: Object) -> Iterator[Cause]:
     yield from validate_pod_spec(spec, "spec")
     for key in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(key) or ()):
@@ -49,8 +62,6 @@ def _pod_problems(pod: Object) -> Iterator[Cause]:
                 yield invalid(f"spec.{key}[{index}].image", image, "must not have leading or trailing whitespace")
     if spec.get("ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
-    if spec.get("nodeName") and spec.get("schedulingGates"):
-        yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
 def validate_template(template: Object, path: str) -> Iterator[Cause]:
@@ -88,29 +99,9 @@ def validate_pod_spec(spec: Object, path: str) -> Iterator[Cause]:
 
 
 def _validate_workload(spec: Object, path: str) -> Iterator[Cause]:
-    """Containers and volumes. A good group of them is good in every spec with the same surroundings."""
-    parts = [
-        part
-        for key in ("containers", "initContainers", "ephemeralContainers", "volumes")
-        for part in spec.get(key) or ()
-    ]
-    counts = tuple(len(spec.get(key) or ()) for key in ("containers", "initContainers", "volumes"))
-    grace_s, host_network = spec.get("terminationGracePeriodSeconds") or 0, bool(spec.get("hostNetwork"))
+    """Containers and volumes."""
     claims = frozenset(claim.get("name", "") for claim in spec.get("resourceClaims") or ())
-    key = (grace_s, host_network, claims, counts, *map(id, parts))
-    if key in _good_workloads:
-        return
-    good = True
-    for problem in _workload_problems(spec, path, grace_s, host_network, claims):
-        good = False
-        yield problem
-    if good:
-        _good_workloads.add(key, parts)
-
-
-def _workload_problems(
-    spec: Object, path: str, grace_s: int, host_network: bool, claims: frozenset[str]
-) -> Iterator[Cause]:
+    grace_s, host_network = spec.get("terminationGracePeriodSeconds") or 0, bool(spec.get("hostNetwork"))
     volumes = spec.get("volumes") or []
     yield from validate_volumes(volumes, f"{path}.volumes")
     by_name = {volume.get("name", ""): volume for volume in volumes}
@@ -118,10 +109,10 @@ def _workload_problems(
 
 
 def _validate_names(spec: Object, path: str) -> Iterator[Cause]:
-    for field in ("hostname", "subdomain"):
-        if spec.get(field):
-            yield from invalid_each(f"{path}.{field}", spec[field], dns_label_problems(spec[field]))
-    for field in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName", "hostnameOverride"):
+    yield from _validate_varying(spec, path)
+    if spec.get("subdomain"):
+        yield from invalid_each(f"{path}.subdomain", spec["subdomain"], dns_label_problems(spec["subdomain"]))
+    for field in ("serviceAccountName", "priorityClassName", "runtimeClassName", "hostnameOverride"):
         if spec.get(field):
             yield from invalid_each(f"{path}.{field}", spec[field], dns_subdomain_problems(spec[field]))
     for index, gate in enumerate(spec.get("readinessGates") or ()):
@@ -139,6 +130,14 @@ def _validate_names(spec: Object, path: str) -> Iterator[Cause]:
             if not os_name
             else not_supported(f"{path}.os.name", os_name, ("linux", "windows"))
         )
+
+
+def _validate_varying(spec: Object, path: str) -> Iterator[Cause]:
+    """What differs between the pods of one template."""
+    if spec.get("hostname"):
+        yield from invalid_each(f"{path}.hostname", spec["hostname"], dns_label_problems(spec["hostname"]))
+    if spec.get("nodeName"):
+        yield from invalid_each(f"{path}.nodeName", spec["nodeName"], dns_subdomain_problems(spec["nodeName"]))
 
 
 def _validate_dns(spec: Object, path: str) -> Iterator[Cause]:

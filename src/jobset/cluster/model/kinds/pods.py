@@ -12,6 +12,7 @@ from jobset.api.quantity import parse_quantity
 from jobset.api.resources import PODS
 from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, put, without
 from jobset.cluster.model.kinds.kind import Kind, Subresource
+from jobset.cluster.model.kinds.memo import IdentityMemo
 from jobset.cluster.model.kinds.pod_defaults import default_pod
 from jobset.cluster.model.kinds.pod_update import validate_pod_status_update, validate_pod_update
 from jobset.cluster.model.kinds.pod_validation import validate_pod
@@ -25,6 +26,7 @@ _NOT_READY: Object = {
 }
 _UNREACHABLE: Object = {**_NOT_READY, "key": "node.kubernetes.io/unreachable"}
 _BOTH_TOLERATIONS = [_NOT_READY, _UNREACHABLE]
+_tolerations: IdentityMemo[list[Object], list[Object]] = IdentityMemo()
 _TIMES = frozenset(("lastProbeTime", "lastTransitionTime"))
 _GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -52,11 +54,15 @@ def _gated(created: str | None) -> Object:
 
 def _with_default_tolerations(spec: Object) -> Object:
     """A pod stays five minutes on a node that is not ready or unreachable, unless it says otherwise."""
-    tolerations = spec.get("tolerations") or []
+    tolerations = spec.get("tolerations")
     if not tolerations:
         return {**spec, "tolerations": _BOTH_TOLERATIONS}
+    return put(spec, "tolerations", _tolerations.get(tolerations, _default_tolerations))
+
+
+def _default_tolerations(tolerations: list[Object]) -> list[Object]:
     missing = [one for one in _BOTH_TOLERATIONS if not any(_covers(mine, one["key"]) for mine in tolerations)]
-    return {**spec, "tolerations": [*tolerations, *missing]} if missing else spec
+    return [*tolerations, *missing] if missing else tolerations
 
 
 def _covers(toleration: Object, key: str) -> bool:
