@@ -112,7 +112,8 @@ class InProcess:
             head["Content-Type"] = "application/json"
             for warning in got.warnings:
                 head["Warning"] = f"299 - {json.dumps(warning)}"
-            return got.status, head, msgspec.json.encode(got.body)
+            text = got.body.encode() if isinstance(got.body, str) else msgspec.json.encode(got.body)
+            return got.status, head, text
 
         return self.cluster.do(answer())
 

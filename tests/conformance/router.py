@@ -41,7 +41,7 @@ class Target:
 @dataclass(frozen=True)
 class Answer:
     status: int
-    body: Object
+    body: Object | str
     warnings: tuple[str, ...] = ()
 
 
@@ -69,6 +69,10 @@ class Request:
             raise BadRequest(f"the object provided is unrecognized (must be of type Object): {error}") from error
 
 
+class NoSuchPage(Exception):
+    """The path belongs to no API."""
+
+
 class Router:
     def __init__(self, service: ApiService) -> None:
         self._service = service
@@ -94,18 +98,25 @@ class Router:
         return Target(resource, namespace, name, "/".join(rest[2:]), watch)
 
     def _find(self, group: str, version: str, plural: str, namespaced: bool) -> Resource:
-        for served in self._service.registry.all():
+        all_served = self._service.registry.all()
+        for served in all_served:
             resource = served.resource
             if (resource.group, resource.version, resource.plural) == (group, version, plural):
                 if namespaced and not resource.namespaced:
                     break
                 return resource
+        if not any((served.resource.group, served.resource.version) == (group, version) for served in all_served):
+            raise NoSuchPage
         raise NotFound("the server could not find the requested resource")
 
     def handle(self, request: Request) -> Answer:
         warnings: list[str] = []
+        status: int
+        body: Object | str
         try:
             status, body = self._route(request, warnings)
+        except NoSuchPage:
+            return Answer(404, "404 page not found\n")
         except ApiError as error:
             status, body = error.code, error.to_status()
         return Answer(status, body, tuple(warnings))
@@ -154,6 +165,8 @@ class Router:
             metadata["continue"] = found.continue_token
             if found.remaining is not None:
                 metadata["remainingItemCount"] = found.remaining
+        elif target.resource in self._service.custom_resources():
+            metadata["continue"] = ""
         return _list_object(target.resource, list(found.items), metadata)
 
     def _post(self, target: Target, request: Request, warnings: list[str]) -> tuple[int, Object]:
@@ -195,9 +208,8 @@ class Router:
         obj = self._service.delete(resource, namespace, name, options)
         if resource.plural in ANSWERED_WITH_THE_OBJECT and not resource.group:
             return 200, obj
-        if options.dry_run or not self._service.exists(resource, namespace, name):
-            return 200, _deleted(resource, obj)
-        return 200, obj
+        still_there = "deletionTimestamp" in obj["metadata"]
+        return 200, obj if still_there else _deleted(resource, obj)
 
 
 def _list_object(resource: Resource, items: list[Object], metadata: Object) -> Object:

@@ -7,33 +7,35 @@ version are not looked at again.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from jobset.api.errors import ApiError, BadRequest, Invalid
 from jobset.api.field_errors import invalid as invalid_cause
 from jobset.api.meta import Object
 from jobset.api.resources import Resource
-from jobset.api.schema import definition
 from jobset.api.structure import Structure, structure_of
 from jobset.cluster.apiserver.options import WriteOptions
 from jobset.cluster.model.kinds.kind import Kind
 
 
-def addressed(resource: Resource, namespace: str, body: Any) -> Object:
+def addressed(kind: Kind, namespace: str, body: Any) -> Object:
     """`body` with apiVersion, kind and namespace as the request's path says. BadRequest where it says otherwise."""
+    resource = kind.resource
     if not isinstance(body, dict):
         raise BadRequest(f"the object provided is unrecognized (must be of type {resource.kind})")
-    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
-    if (kind, version) != (resource.kind, resource.api_version):
-        raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {resource.kind}')
+    if not kind.definition:
+        _check_custom_type(resource, body)
+    said = (body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version)
+    if said != (resource.kind, resource.api_version):
+        raise BadRequest(f'{said[0]} in version "{said[1]}" cannot be handled as a {resource.kind}')
     metadata = body.get("metadata")
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict):
         raise BadRequest(f"{_handled(resource)}: metadata: must be a mapping of fields (type object)")
-    said = metadata.get("namespace") or ""
-    if said != namespace:
-        if said:
+    if (metadata.get("namespace") or "") != namespace:
+        if metadata.get("namespace"):
             raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
         metadata = {**metadata, "namespace": namespace}
     typed = body.get("kind") == resource.kind and body.get("apiVersion") == resource.api_version
@@ -42,11 +44,29 @@ def addressed(resource: Resource, namespace: str, body: Any) -> Object:
     return {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
+def _check_custom_type(resource: Resource, body: Object) -> None:
+    """A custom resource must say what it is."""
+    name = (body.get("metadata") or {}).get("name", "")
+    kind, version = body.get("kind"), body.get("apiVersion")
+    if not kind or not version:
+        missing = "Kind" if not kind else "apiVersion"
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object '{missing}' is missing"
+        )
+    if version != resource.api_version:
+        expected = f"does not match the expected API version ({resource.api_version})"
+        raise BadRequest(f"the API version in the data ({version}) {expected}")
+    if kind != resource.kind:
+        cause = invalid_cause("kind", kind, f"must be {resource.kind}")
+        text = f'{kind}.{resource.group} "{name}" is invalid: kind: {cause.message}'
+        raise Invalid(text, causes=[cause], group=resource.group, kind=kind, name=name)
+
+
 def decoded(kind: Kind, obj: Object, options: WriteOptions, current: Object | None = None) -> Object:
     """`obj` as its schema has it. `current` is the stored version that a patch has started from."""
     if not kind.definition:
-        return obj
-    structure = structure_of(definition(kind.definition))
+        return _custom(kind, obj, options, is_patch=current is not None)
+    structure = _structure(kind.definition)
     clean = True
     for name, value in obj.items():
         if current is None or current.get(name) is not value:
@@ -57,16 +77,36 @@ def decoded(kind: Kind, obj: Object, options: WriteOptions, current: Object | No
     if problems := structure.type_problems(obj, ""):
         texts = [f"{cause.field}: {cause.message}" for cause in problems]
         raise _undecodable(kind.resource, obj, texts, is_patch=current is not None)
-    unknown = [f'unknown field "{cause.field}"' for cause in structure.unknown(obj, "")]
-    if unknown and options.field_validation == "Strict":
-        texts = ["strict decoding error: " + ", ".join(unknown)]
-        raise _undecodable(kind.resource, obj, texts, is_patch=current is not None)
-    if options.field_validation == "Warn":
-        for text in unknown:
-            options.warn(text)
+    unknown = [cause.field for cause in structure.unknown(obj, "")]
+    _tell_unknown(kind, obj, unknown, options, is_patch=current is not None)
     known: Object = structure.pruned(obj) if unknown else obj
     decoded: Object = _without_empty(structure, structure.without_nulls(known))
     return decoded
+
+
+def _custom(kind: Kind, obj: Object, options: WriteOptions, *, is_patch: bool) -> Object:
+    """A custom resource: its kind prunes and checks it; here only what that drops is told."""
+    if options.field_validation != "Ignore":
+        _tell_unknown(kind, obj, sorted(kind.unknown_fields(obj)), options, is_patch=is_patch)
+    return obj
+
+
+def _tell_unknown(kind: Kind, obj: Object, paths: list[str], options: WriteOptions, *, is_patch: bool) -> None:
+    texts = [f'unknown field "{path}"' for path in paths]
+    if texts and options.field_validation == "Strict":
+        text = "strict decoding error: " + ", ".join(texts)
+        raise _undecodable(kind.resource, obj, [text], is_patch=is_patch)
+    if options.field_validation == "Warn":
+        for text in texts:
+            options.warn(text)
+
+
+@cache
+def _structure(name: str) -> Structure:
+    return structure_of({"$ref": f"#{name}"})
+
+
+_PLAIN_TEXT = structure_of({"type": "string"}).scalar
 
 
 def _is_clean(structure: Structure, value: Any) -> bool:
@@ -87,6 +127,9 @@ def _is_clean_object(structure: Structure, value: Object) -> bool:
         child = structure.child(name) or each
         if child is None:
             if not structure.free:
+                return False
+        elif child.scalar is _PLAIN_TEXT:
+            if type(item) is not str:
                 return False
         elif not _is_clean(child, item) or (not item and _is_dropped(structure, name, child, item)):
             return False

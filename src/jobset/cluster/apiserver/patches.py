@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonpatch
 
-from jobset.api.errors import ApiError, BadRequest, Invalid, UnsupportedMediaType
+from jobset.api.errors import BadRequest, Invalid, UnsupportedMediaType
 from jobset.api.merge_patch import apply_merge_patch
 from jobset.api.meta import Object, copy_json
 from jobset.api.schema import definition
@@ -28,14 +28,16 @@ class PatchRejected(Invalid):
         return {**status, "details": {}}
 
 
+def check_supported(kind: Kind, patch_type: str) -> None:
+    """UnsupportedMediaType when objects of this kind take no such patch."""
+    if patch_type not in ("json", "merge", "strategic") or (patch_type == "strategic" and not kind.definition):
+        raise UnsupportedMediaType(f"patches of type {patch_type} are not supported for this resource")
+
+
 def patched(kind: Kind, current: Object, patch: Any, patch_type: str) -> Object:
     """`current` with the patch applied, sharing what did not change; `current` itself when nothing did."""
     if patch_type == "json":
         return _json_patched(current, patch)
-    if patch_type not in ("merge", "strategic"):
-        raise _unsupported(patch_type)
-    if patch_type == "strategic" and not kind.definition:
-        raise _unsupported(patch_type)
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: a patch of this type must be an object")
     if patch_type == "merge":
@@ -79,7 +81,3 @@ def _shared(old: Any, new: Any) -> Any:
         same = len(parts) == len(old) and all(key in old and old[key] is value for key, value in parts.items())
         return old if same else parts
     return old if type(old) is type(new) and old == new else new
-
-
-def _unsupported(patch_type: str) -> ApiError:
-    return UnsupportedMediaType(f"patches of type {patch_type} are not supported for this resource")

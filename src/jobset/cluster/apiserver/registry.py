@@ -43,6 +43,8 @@ class Served:
     storage: str
     admission: Admission | None = None
     hooks: list[Hook] = field(default_factory=list)
+    terminating: bool = False
+    """The definition of this resource is being deleted: nothing new is taken."""
     last_steps: list[LastStep] = field(default_factory=list)
     inward: Transform = unchanged
     """From what this resource shows to what is stored."""
@@ -81,6 +83,9 @@ class Registry:
 
     def remove(self, resource: Resource) -> None:
         self._served.pop(resource, None)
+
+    def serves(self, resource: Resource) -> bool:
+        return resource in self._served
 
     def of(self, resource: Resource) -> Served:
         served = self._served.get(resource)

@@ -16,6 +16,7 @@ from jobset.api.meta import Object
 from jobset.api.resources import NAMESPACES, PODS, PRIORITY_CLASSES, SERVICES, Resource
 from jobset.client.port import PatchType
 from jobset.cluster.apiserver.commits import Commits
+from jobset.cluster.apiserver.definitions import Definitions
 from jobset.cluster.apiserver.deletion import Deletion
 from jobset.cluster.apiserver.metadata import refusal
 from jobset.cluster.apiserver.options import DELETE, LIST, WRITE, DeleteOptions, ListOptions, WatchOptions, WriteOptions
@@ -46,11 +47,16 @@ class ApiService:
         self._subresources = Subresources(store, self.registry, commits, self._deletion, now)
         self.registry.of(SERVICES).last_steps.append(ServiceAddresses(store).complete)
         self.registry.of(PODS).hooks.append(self._admit_priority)
+        Definitions(store, self.registry, commits, self._deletion, now)
         self._create_what_every_cluster_has()
 
     def register(self, kind: Kind, admission: Admission | None = None) -> None:
         """Serve a custom resource, or replace how a resource is served."""
         self.registry.add(kind, admission)
+
+    def custom_resources(self) -> tuple[Resource, ...]:
+        """What is served besides Kubernetes' own kinds, such as JobSet."""
+        return tuple(served.resource for served in self.registry.all() if served.resource not in KINDS)
 
     def add_admission(self, resource: Resource, hook: Hook) -> None:
         """Call `hook` with every object of this resource that is about to be created, after defaulting."""

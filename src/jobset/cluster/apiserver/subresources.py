@@ -31,11 +31,11 @@ class Subresources:
     def get(self, resource: Resource, namespace: str, name: str, subresource: str) -> Object:
         served = self._registry.of(resource)
         if subresource not in served.kind.subresources:
-            raise unserved()
+            raise not_found(resource, name) if not served.kind.definition else unserved()
         stored = self._store.get(served.storage, namespace, name)
         if stored is None:
             raise not_found(resource, name)
-        return stored
+        return served.outward(stored)
 
     def create(self, resource: Resource, namespace: str, name: str, subresource: str, body: Object) -> Object:
         if resource != PODS or subresource not in ("binding", "eviction"):

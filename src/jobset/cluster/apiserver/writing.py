@@ -31,8 +31,9 @@ from jobset.cluster.apiserver.metadata import (
     version_required,
 )
 from jobset.cluster.apiserver.options import WriteOptions
-from jobset.cluster.apiserver.patches import patched
+from jobset.cluster.apiserver.patches import check_supported, patched
 from jobset.cluster.apiserver.registry import Registry, Served, unserved
+from jobset.cluster.model.kinds.kind import Kind
 from jobset.cluster.store.port import Store
 
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -60,8 +61,9 @@ class Writing:
         served = self._registry.of(resource)
         kind = served.kind
         self._check_scope(resource, namespace)
-        obj = kind.default(decoded(kind, addressed(resource, namespace, body), options))
+        obj = kind.default(decoded(kind, addressed(kind, namespace, body), options))
         self._check_namespace(resource, namespace, obj["metadata"].get("name", ""))
+        self._check_open(served, obj["metadata"].get("name", ""))
         for hook in served.hooks:
             obj = hook(obj)
         if served.admission is not None:
@@ -87,7 +89,7 @@ class Writing:
     ) -> Object:
         served = self._registry.of(resource)
         self._check_scope(resource, namespace)
-        new = decoded(served.kind, addressed(resource, namespace, body), options)
+        new = decoded(served.kind, addressed(served.kind, namespace, body), options)
         new = _named(new, name)
         stored = self._store.get(served.storage, namespace, name)
         if stored is None:
@@ -111,6 +113,7 @@ class Writing:
         options: WriteOptions,
     ) -> Object:
         served = self._registry.of(resource)
+        check_supported(served.kind, patch_type)
         stored = self._store.get(served.storage, namespace, name)
         if stored is None:
             raise not_found(resource, name)
@@ -122,7 +125,7 @@ class Writing:
             raise patch_invalid(new, f"cannot be handled as a {resource.kind}")
         new = decoded(served.kind, new, options, current)
         if new["metadata"] is not current["metadata"]:
-            new = _named(addressed(resource, namespace, new), name)
+            new = _named(addressed(served.kind, namespace, new), name)
         return self._replace(served, current, new, subresource, options)
 
     def _replace(self, served: Served, current: Object, new: Object, subresource: str, options: WriteOptions) -> Object:
@@ -154,7 +157,7 @@ class Writing:
             new = served.admission.update(new, current)
         for step in served.last_steps:
             new = step(new, True)
-        if kind.generation and specified(new) != specified(current):
+        if kind.generation and _specified(kind, new) != _specified(kind, current):
             generation = current["metadata"].get("generation", 0) + 1
             new = {**new, "metadata": {**new["metadata"], "generation": generation}}
         return new, kind.validate_update(new, current)
@@ -216,6 +219,12 @@ class Writing:
             text = f'{resource} "{name}" is forbidden: {reason}'
             raise Forbidden(text, causes=[going], group=resource.group, kind=resource.plural, name=name)
 
+    def _check_open(self, served: Served, name: str) -> None:
+        """Nothing is created of a kind whose definition is going."""
+        if served.terminating:
+            why = "create not allowed while custom resource definition is terminating"
+            raise refusal(Forbidden, served.resource, name, f'{served.resource} "{name}" is forbidden: {why}')
+
 
 def _named(obj: Object, name: str) -> Object:
     """`obj` under the name that the request's path says. BadRequest where it says otherwise."""
@@ -227,6 +236,7 @@ def _named(obj: Object, name: str) -> Object:
     return {**obj, "metadata": {**obj["metadata"], "name": name}}
 
 
-def specified(obj: Object) -> Object:
-    """What generation counts: everything but metadata and status."""
-    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+def _specified(kind: Kind, obj: Object) -> Object:
+    """What generation counts: everything but metadata and the status that is written apart."""
+    apart = "status" if "status" in kind.subresources else ""
+    return {key: value for key, value in obj.items() if key not in ("metadata", apart)}

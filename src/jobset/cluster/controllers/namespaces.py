@@ -107,7 +107,10 @@ class NamespaceController:
         return left
 
     async def _delete_all(self, resource: Resource, namespace: str) -> bool:
-        found = await self._client.list(resource, cast("type[Object]", dict), namespace=namespace)
+        try:
+            found = await self._client.list(resource, cast("type[Object]", dict), namespace=namespace)
+        except NotFound:
+            return False  # a custom resource that is served no more
         left = False
         for obj in found.items:
             metadata = obj["metadata"]
