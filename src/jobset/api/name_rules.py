@@ -6,6 +6,7 @@ The sentences are the ones that users know from Kubernetes, so that they can be 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 _LABEL_1123 = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_1123 = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
@@ -22,8 +23,13 @@ def _too_long(limit: int, unit: str = "characters") -> str:
     return f"must be no more than {limit} {unit}"
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
+
+
 def _matches(pattern: str, text: str) -> bool:
-    return re.fullmatch(pattern, text, re.ASCII) is not None
+    return _compiled(pattern).fullmatch(text) is not None
 
 
 def dns_label_problems(text: str) -> list[str]:
