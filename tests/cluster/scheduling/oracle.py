@@ -109,7 +109,10 @@ class Oracle:
         if not anywhere and all(self._selects(term, pod, pod) for term in terms):
             return True
         return all(
-            any(self.nodes[at]["metadata"]["labels"].get(t["topologyKey"]) == labels[t["topologyKey"]] for _, at in company)
+            any(
+                self.nodes[at]["metadata"]["labels"].get(t["topologyKey"]) == labels[t["topologyKey"]]
+                for _, at in company
+            )
             for t in terms
         )
 

@@ -33,7 +33,13 @@ terms = st.builds(
     st.sampled_from(KEYS),
     selectors,
     st.sampled_from(
-        [{}, {}, {"namespaces": ["two"]}, {"namespaceSelector": {}}, {"namespaceSelector": {"matchLabels": {"team": "red"}}}]
+        [
+            {},
+            {},
+            {"namespaces": ["two"]},
+            {"namespaceSelector": {}},
+            {"namespaceSelector": {"matchLabels": {"team": "red"}}},
+        ]
     ),
 )
 spreads = st.builds(
@@ -51,7 +57,9 @@ def nodes(draw: st.DrawFn) -> list[Object]:
     found = []
     for number in range(draw(st.integers(1, 5))):
         name = f"n{number}"
-        topology = draw(st.fixed_dictionaries({}, optional={"rack": st.sampled_from("ab"), "zone": st.sampled_from("uv")}))
+        topology = draw(
+            st.fixed_dictionaries({}, optional={"rack": st.sampled_from("ab"), "zone": st.sampled_from("uv")})
+        )
         offered = {"cpu": str(draw(st.integers(1, 4))), "memory": "8Gi", "pods": str(draw(st.integers(1, 4)))}
         spec: Object = {"taints": draw(taints), **({"unschedulable": True} if draw(st.integers(0, 9)) == 0 else {})}
         found.append(

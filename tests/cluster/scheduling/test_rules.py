@@ -215,7 +215,9 @@ def test_preferred_affinity_draws_pods_together_and_apart() -> None:
         return pod(name, {"app": "x"}, affinity={kind: {PREFERRED: wish}})
 
     near = cluster(*RACKS)
-    racks = {near.nodes[name].labels["rack"] for name in place(near, *(wishing("podAffinity", f"p{i}") for i in range(4)))}
+    racks = {
+        near.nodes[name].labels["rack"] for name in place(near, *(wishing("podAffinity", f"p{i}") for i in range(4)))
+    }
     assert len(racks) == 1
     far = cluster(*RACKS)
     names = place(far, *(wishing("podAntiAffinity", f"p{i}") for i in range(4)))
