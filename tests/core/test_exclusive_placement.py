@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobset.core.actions import DeleteObject, PatchObject
-from jobset.core.placement import WAIT_FOR_LEADER, job_pods, leader_of, place_followers, place_pod
+from jobset.core.placement import WAIT_FOR_LEADER, job_pods, place_followers, place_pod
 from jobset.sim.loop import START
 
 ORIGINAL = Path(__file__).parents[1] / "recordings" / "original"
@@ -50,9 +50,9 @@ def released(index: int, domain: str, **fields: Any) -> dict[str, Any]:
     return pod(index, nodeSelector={"rack": domain}, **fields)
 
 
-def decided(*pods: dict[str, Any], node: dict[str, Any] | None = NODE) -> list[Any]:
-    first = leader_of(pods)
-    return [] if first is None else place_followers(job_pods(first, pods, node), START)
+def decided(*pods: dict[str, Any], node: dict[str, Any] | None = NODE, job: dict[str, Any] | None = None) -> list[Any]:
+    placed = job_pods(pods, job, lambda _: node)
+    return [] if placed is None else place_followers(placed, START)
 
 
 def test_a_leader_gets_what_the_original_gives_it() -> None:
@@ -150,3 +150,20 @@ def test_a_follower_elsewhere_has_every_released_follower_replaced_in_two_steps(
     deletions = decided(leader(), released(1, "r2", status=seen), released(2, "r1", status=seen))
     assert [type(action) for action in deletions] == [DeleteObject, DeleteObject]
     assert {action.uid for action in deletions} == {"uid-1", "uid-2"}
+
+
+@pytest.mark.parametrize("status", [{"completedIndexes": "0"}, {"completedIndexes": "0-2,4"}, {"failedIndexes": "0,3"}])
+def test_without_a_leader_to_come_the_first_follower_goes_ahead_and_the_others_follow_it(
+    status: dict[str, str],
+) -> None:
+    over = {"status": status}
+    (first,) = decided(waiting(10), waiting(2), job=over)
+    assert (first.name, first.patch) == ("p-2", {"spec": {"schedulingGates": None}})
+    assert decided(waiting(10), pod(2), job=over) == []
+    (second,) = decided(waiting(10), pod(2, nodeName="n"), job=over)
+    assert second.patch == {"spec": {"nodeSelector": {"rack": "r1"}, "schedulingGates": None}}
+
+
+@pytest.mark.parametrize("job", [None, {"status": {}}, {"status": {"completedIndexes": "1-3,10"}}])
+def test_a_leader_that_is_to_come_is_waited_for(job: dict[str, Any] | None) -> None:
+    assert decided(waiting(1), pod(2, nodeName="n"), job=job) == []

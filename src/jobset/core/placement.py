@@ -6,11 +6,15 @@ released, all at once, when the leader's domain is known: no pod is created in v
 
 `place_pod` is the pod's admission; `place_followers` is what follows a change of a Job's pods. Pods of a Job that is
 not Indexed have no leader: each gets the leader's affinities, which keep them together just as well.
+
+A leader that has done its work never comes back, but followers may, after an eviction or a suspension. They follow a
+follower that has a node; if none has, the first is let go where it likes. It cannot intrude: the affinities of other
+Jobs' leaders hold it off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,17 +27,23 @@ from jobset.core.actions import Action, DeleteObject, PatchObject, Why
 WAIT_FOR_LEADER = "jobset.sigs.k8s.io/wait-for-leader"
 """Scheduling gate of followers whose leader has no node yet."""
 
+_INDEXES_THAT_ARE_OVER = ("completedIndexes", "failedIndexes")
 VIOLATION = "ExclusivePlacementViolation"
 _VIOLATION_MESSAGE = "Pod violated JobSet exclusive placement policy"
 
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The pods of one Job that is placed exclusively. `domain` is the leader's; None while it is not known."""
+    """The pods of one Job that is placed exclusively."""
 
     topology_key: str
     followers: tuple[Object, ...]
+    """Those that are alive, by completion index."""
+    guide: Object | None
+    """The pod to follow, which has a node: the leader, or a follower when no leader is to come."""
     domain: str | None
+    """The guide's; None while it is not known."""
+    leader_is_over: bool
 
 
 def place_pod(pod: Object) -> Object:
@@ -77,24 +87,44 @@ def is_alive(pod: Object) -> bool:
     return phase not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
 
 
-def job_pods(leader: Object, pods: Sequence[Object], node: Object | None) -> JobPods:
-    """`pods` of one Job, its leader among them, and the leader's node if that is known."""
-    topology_key = leader["metadata"]["annotations"][labels.EXCLUSIVE_TOPOLOGY]
-    followers = tuple(pod for pod in pods if is_follower(pod) and is_alive(pod))
+def leader_is_over(job: Object | None) -> bool:
+    """Whether a Job's index 0 is done for good, so that no leader is to come."""
+    status = (job or {}).get("status") or {}
+    return any((status.get(field) or "").split(",")[0].split("-")[0] == "0" for field in _INDEXES_THAT_ARE_OVER)
+
+
+def job_pods(pods: Sequence[Object], job: Object | None, node_of: Callable[[str], Object | None]) -> JobPods | None:
+    """`pods` of one Job. None when there is no pod to place."""
+    followers = sorted((pod for pod in pods if is_follower(pod) and is_alive(pod)), key=_index_order)
+    if not followers:
+        return None
+    topology_key: str = followers[0]["metadata"]["annotations"][labels.EXCLUSIVE_TOPOLOGY]
+    over = leader_is_over(job)
+    guide = leader_of(pods)
+    if guide is None and over:
+        guide = next((pod for pod in followers if pod["spec"].get("nodeName")), None)
+    node = node_of(guide["spec"]["nodeName"]) if guide is not None else None
     node_labels = (node["metadata"].get("labels") or {}) if node is not None else {}
-    return JobPods(topology_key, followers, node_labels.get(topology_key))
+    return JobPods(topology_key, tuple(followers), guide, node_labels.get(topology_key), over)
 
 
 def place_followers(job: JobPods, now: datetime) -> list[Action]:
     """Release those that wait. If one that was released is bound for another domain, replace every released one."""
-    if job.domain is None:
-        return []  # asked again when the node, or its label, is there
     waiting = [pod for pod in job.followers if _waits(pod)]
     released = [pod for pod in job.followers if not _waits(pod)]
+    if job.guide is None:
+        return [_release(waiting[0])] if job.leader_is_over and waiting and not released else []
+    if job.domain is None:
+        return []  # asked again when the node, or its label, is there
     actions: list[Action] = [_release(pod, job.topology_key, job.domain) for pod in waiting]
-    if any(_selector(pod).get(job.topology_key) != job.domain for pod in released):
+    follows_leader = is_leader(job.guide)
+    if follows_leader and any(_selector(pod).get(job.topology_key) != job.domain for pod in released):
         actions += [_evict(pod, now) for pod in released]
     return actions
+
+
+def _index_order(pod: Object) -> int:
+    return int(_completion_index(pod) or 0)
 
 
 def _completion_index(pod: Object) -> str | None:
@@ -147,12 +177,16 @@ def _selector(pod: Object) -> dict[str, str]:
     return pod["spec"].get("nodeSelector") or {}
 
 
-def _release(pod: Object, topology_key: str, domain: str) -> PatchObject:
+def _release(pod: Object, topology_key: str = "", domain: str = "") -> PatchObject:
+    """To this domain, or, without a key, to wherever the scheduler finds room."""
     gates = [gate for gate in pod["spec"]["schedulingGates"] if gate.get("name") != WAIT_FOR_LEADER]
-    patch = {"spec": {"nodeSelector": {topology_key: domain}, "schedulingGates": gates or None}}
+    spec: Object = {"schedulingGates": gates or None}
+    why = Why("GoAhead", "the leader has finished, and no other pod has a node to follow")
+    if topology_key:
+        spec["nodeSelector"] = {topology_key: domain}
+        why = Why("FollowLeader", f"the Job runs where {topology_key} is {domain}")
     metadata = pod["metadata"]
-    why = Why("FollowLeader", f"the leader runs where {topology_key} is {domain}")
-    return PatchObject(PODS, metadata["namespace"], metadata["name"], patch, why, uid=metadata["uid"])
+    return PatchObject(PODS, metadata["namespace"], metadata["name"], {"spec": spec}, why, uid=metadata["uid"])
 
 
 def _evict(pod: Object, now: datetime) -> Action:

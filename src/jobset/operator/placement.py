@@ -1,7 +1,7 @@
 """The placement controller: sends the followers of exclusively placed Jobs where their leader is.
 
-Watches pods of JobSets only, and nodes for their topology labels. One key is one Job. What is to be done is decided by
-`core.placement`, whose `place_pod` is the other half: it must admit the pods.
+Watches pods and Jobs of JobSets only, and nodes for their topology labels. One key is one Job. What is to be done is
+decided by `core.placement`, whose `place_pod` is the other half: it must admit the pods.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import cast
 
 from jobset.api import labels
 from jobset.api.meta import Object, controller_of
-from jobset.api.resources import NODES, PODS
+from jobset.api.resources import JOBS, NODES, PODS
 from jobset.client.port import Client
 from jobset.core.actions import Action, Plan
-from jobset.core.placement import is_leader, is_placed_exclusively, job_of, job_pods, leader_of, place_followers
+from jobset.core.placement import is_leader, is_placed_exclusively, job_of, job_pods, leader_is_over, place_followers
 from jobset.reconcile.apply import Applier
 from jobset.reconcile.events import EventRecorder
 from jobset.reconcile.informer import Informer, Key, key_of
@@ -37,16 +37,19 @@ class PlacementController:
         self._now = now
         self._pods = Informer(client, PODS, _RAW, label_selector=labels.JOBSET_NAME, indexes={_BY_JOB: _job_keys})
         self._nodes = Informer(client, NODES, _RAW)
+        self._jobs = Informer(client, JOBS, _RAW, label_selector=labels.JOBSET_NAME)
         self._applier = Applier(client, PODS, EventRecorder(client, "pod", now))
         self._controller = Controller("placement", self.run_pass, {PODS: self._pods.cache}, workers=workers)
         self._pods.add_handler(self._on_pod)
+        self._jobs.add_handler(self._on_job)
 
     async def run(self) -> None:
+        informers = (self._nodes, self._jobs, self._pods)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._pods.run(), name="informer pods")
-            group.create_task(self._nodes.run(), name="informer nodes")
-            await self._nodes.wait_synced()
-            await self._pods.wait_synced()
+            for informer in informers:
+                group.create_task(informer.run(), name=f"informer {informer.resource}")
+            for informer in informers:
+                await informer.wait_synced()
             await self._controller.run()
 
     async def run_pass(self, key: Key) -> Outcome:
@@ -56,18 +59,18 @@ class PlacementController:
             by_owner[(controller_of(pod) or {}).get("uid", "")].append(pod)
         actions: list[Action] = []
         retry_after_s = None
-        root: Object | None = None
-        for pods in by_owner.values():
-            leader = leader_of(pods)
-            if leader is None:
+        job = self._jobs.cache.get(*key)
+        for uid, pods in by_owner.items():
+            current = job if job is not None and job["metadata"]["uid"] == uid else None
+            placed = job_pods(pods, current, lambda node: self._nodes.cache.get("", node))
+            if placed is None:
                 continue
-            root = leader
-            job = job_pods(leader, pods, self._nodes.cache.get("", leader["spec"]["nodeName"]))
-            if job.domain is None:
+            if placed.guide is not None and placed.domain is None:
                 retry_after_s = UNKNOWN_DOMAIN_RETRY_S
-            actions += place_followers(job, self._now())
-        if root is None or not actions:
+            actions += place_followers(placed, self._now())
+        if not actions:
             return Outcome(requeue_after_s=retry_after_s)
+        root = next(iter(by_owner.values()))[0]
         return Outcome(await self._applier.apply(root, Plan(tuple(actions))), retry_after_s)
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
@@ -80,6 +83,10 @@ class PlacementController:
                 return
         if job := job_of(pod):
             self._controller.queue.add((key_of(pod)[0], job))
+
+    def _on_job(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and is_placed_exclusively(new) and leader_is_over(new) and not leader_is_over(old):
+            self._controller.queue.add(key_of(new))
 
 
 def _job_keys(pod: Object) -> tuple[str, ...]:
