@@ -1,5 +1,8 @@
 """Startup, liveness and readiness probes: when they are asked, and what thresholds lead to."""
 
+import pytest
+
+from jobset.cluster.model.pod_lifecycle.machine import next_wakeup
 from jobset.cluster.model.pod_lifecycle.state import Probed
 
 PROBE = {"exec": {"command": ["ok"]}}
@@ -89,13 +92,38 @@ def test_startup_holds_back_the_others(life, container):
 
 
 def test_startup_budget_used_up_restarts(life, container):
-    probe = {**PROBE, "periodSeconds": 1, "failureThreshold": 3}
+    probe = {**PROBE, "periodSeconds": 5, "failureThreshold": 3}
     pod = life({"containers": [container(startupProbe=probe)]})
-    pod.take()
-    for _ in range(3):
+    asked = []
+    while "signal 15 to main#0" not in asked:
         pod.probe("startup", False)
-        pod.wait(1)
-    assert "signal 15 to main#0" in pod.take()
+        pod.wait(5)
+        asked += pod.take()
+    # four early tries that do not count, then three that do
+    assert sum("probe startup" in text for text in asked) == 1 + 4 + 2
+    assert sum("Unhealthy" in text for text in asked) == 3
+
+
+def test_a_container_that_just_started_is_asked_soon_again(life, container):
+    pod = life({"containers": [container(readinessProbe={**PROBE, "periodSeconds": 10, "failureThreshold": 1})]})
+    pod.take()
+    for _ in range(6):
+        pod.probe("readiness", False)
+        due = next_wakeup(pod.state, pod.now)
+        pod.wait((due - pod.now).total_seconds())
+    times = [float(text.split("s ")[0]) for text in pod.take() if "probe readiness" in text]
+    assert times == pytest.approx([0.1, 0.3, 0.7, 1.5, 2.5, 3.5])
+    pod.probe("readiness", True)
+    assert pod.shown()["ready"] is True
+
+
+def test_early_tries_are_never_rarer_than_the_period(life, container):
+    pod = life({"containers": [container(startupProbe={**PROBE, "periodSeconds": 1, "initialDelaySeconds": 3})]})
+    pod.take()
+    pod.wait(3)
+    pod.probe("startup", False)
+    pod.wait(0.1)
+    assert pod.take() == ["3s probe startup of main", "3.1s probe startup of main"]
 
 
 def test_a_late_answer_of_an_earlier_attempt_changes_nothing(life, container):

@@ -41,6 +41,7 @@ class Behaviour:
     """Reason of its end by itself; empty: Completed or Error, by the exit code."""
     message: str = ""
     start_delay_s: float = 0.0
+    """How long its start takes. It keeps one of the kubelet's workers for that time."""
     ready_after_s: float | None = 0.0
     """When probes and exec begin to succeed; None: never."""
     cannot_start: str = ""

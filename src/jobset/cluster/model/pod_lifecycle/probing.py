@@ -15,9 +15,14 @@ from jobset.cluster.model.pod_lifecycle.state import Container, Notice, Phase, P
 from jobset.cluster.model.pod_lifecycle.stopping import stop
 from jobset.cluster.model.pod_lifecycle.turn import Turn
 
+EARLY_DELAYS_S = (0.1, 0.2, 0.4, 0.8)
+"""Pauses after the first probes of a container that just started. A process is there in milliseconds, but rarely ready
+in the first: without these tries it would wait a whole period, ten seconds by default. A failure among them does not
+count and is no event, so thresholds mean what they say. Liveness is not asked early: nobody waits for it."""
+
 NOT_YET_READY_PERIOD_S = 1.0
-"""The kubelet probes a container that is not ready again at every sync of its pod, not only every period. So do we,
-at this pace: a failed readiness probe of a container that is not ready has no consequence but the wait."""
+"""A container that is not ready is asked at least this often, as the kubelet asks at every sync of such a pod and not
+only every period: one more failure has no consequence."""
 
 
 def begin(turn: Turn, spec: ContainerSpec) -> None:
@@ -52,7 +57,8 @@ def run_due(turn: Turn, spec: ContainerSpec) -> None:
         if state.due is not None and not state.in_flight and state.due <= turn.now:
             probe = _spec_of(spec, state)
             turn.emit(RunProbe(spec.name, container.attempt, probe.kind, probe.handler, probe.timeout_s))
-            state = msgspec.structs.replace(state, in_flight=True, due=_next(turn, probe, container))
+            due = _next(turn, probe, container, state.asked)
+            state = msgspec.structs.replace(state, in_flight=True, asked=state.asked + 1, due=due)
         probes.append(state)
     turn.update(spec.name, probes=tuple(probes))
 
@@ -61,10 +67,18 @@ def _spec_of(spec: ContainerSpec, state: ProbeState) -> ProbeSpec:
     return next(probe for probe in spec.probes if probe.kind == state.kind)
 
 
-def _next(turn: Turn, probe: ProbeSpec, container: Container) -> datetime:
-    if probe.kind == "readiness" and not container.ready:
-        return turn.after(min(probe.period_s, NOT_YET_READY_PERIOD_S))
-    return turn.after(probe.period_s)
+def _next(turn: Turn, probe: ProbeSpec, container: Container, asked: int) -> datetime:
+    delay_s = probe.period_s
+    if _is_early(probe, container, asked):
+        delay_s = min(delay_s, EARLY_DELAYS_S[asked])
+    elif probe.kind == "readiness" and not container.ready:
+        delay_s = min(delay_s, NOT_YET_READY_PERIOD_S)
+    return turn.after(delay_s)
+
+
+def _is_early(probe: ProbeSpec, container: Container, asked: int) -> bool:
+    """Whether the probe that follows `asked` others is one of the early tries."""
+    return probe.kind != "liveness" and not container.ready and asked < len(EARLY_DELAYS_S)
 
 
 def answered(turn: Turn, spec: ContainerSpec, container: Container, event: Probed) -> None:
@@ -73,6 +87,10 @@ def answered(turn: Turn, spec: ContainerSpec, container: Container, event: Probe
     if state is None:
         return
     probe = _spec_of(spec, state)
+    if not event.ok and _is_early(probe, container, state.asked - 1):
+        again = msgspec.structs.replace(state, in_flight=False, successes=0)
+        turn.update(spec.name, probes=tuple(again if old is state else old for old in container.probes))
+        return
     successes = state.successes + 1 if event.ok else 0
     failures = 0 if event.ok else state.failures + 1
     counted = msgspec.structs.replace(state, in_flight=False, successes=successes, failures=failures)

@@ -82,6 +82,7 @@ class ProbeState(Value, frozen=True):
     kind: ProbeKind
     due: datetime | None = None
     in_flight: bool = False
+    asked: int = 0
     successes: int = 0
     failures: int = 0
 
