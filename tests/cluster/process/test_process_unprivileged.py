@@ -54,7 +54,7 @@ def _run_tests_as(prefix: list[str], python: str) -> str:
 @pytest.mark.timeout(180)
 def test_everything_works_without_privileges() -> None:
     said = _run_tests_as(AS_NOBODY, _python_for_everybody())
-    assert "namespaces" not in said.partition("short test summary")[2], "skipped for lack of namespaces:\n" + said
+    assert "no namespaces here" not in said, said
 
 
 @pytest.mark.timeout(180)

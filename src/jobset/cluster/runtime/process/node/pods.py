@@ -139,7 +139,7 @@ class Pods:
         if key in pod.containers:
             raise Refused(f"container {config['name']} is running already")
         limits = Limits(config["memory_limit_bytes"], config["cpu_limit_cores"])
-        name = f"{config['name']}-{config['attempt']}"
+        name = f"{pod.uid}.{config['name']}-{config['attempt']}"
         group = self.cgroups.create(name, limits, pod.group) if self.cgroups else None
         spec = self._spec(pod, config, group)
         ours, theirs = socket.socketpair()
