@@ -12,7 +12,7 @@ from jobset.api.meta import Object, condition_of
 PodState: TypeAlias = Literal[
     "gated", "pending", "starting", "running", "ready", "terminating", "succeeded", "failed", "backing off"
 ]
-JobState: TypeAlias = Literal["suspended", "waiting", "starting", "ready", "succeeded", "failed", "restarting"]
+JobState: TypeAlias = Literal["suspended", "waiting", "starting", "ready", "succeeded", "failed", "ending"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,10 @@ def job_row(job: Object, pods: Iterable[Object]) -> JobRow:
 
 def _job_state(job: Object) -> JobState:
     spec, status = job["spec"], job.get("status") or {}
-    if job["metadata"].get("deletionTimestamp"):
-        return "restarting"
     if _is_true(job, "Complete"):
         return "succeeded"
+    if job["metadata"].get("deletionTimestamp"):
+        return "ending"
     if _is_true(job, "Failed") or _is_true(job, "FailureTarget"):
         return "failed"
     if spec.get("suspend"):

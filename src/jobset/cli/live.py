@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -29,7 +30,9 @@ STATE_STYLES = {
 PREFIX_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 BAR_WIDTH = 24
 REMEMBERED_LINES = 200
-REFRESH_PER_S = 8
+LINES_LEFT_STANDING = 8
+"""How many log lines stay below the last board, so that board and summary fit on one screen."""
+REDRAW_S = 0.125
 
 
 class LiveView:
@@ -40,15 +43,23 @@ class LiveView:
         self._rows = rows
         self._elapsed_s = elapsed_s
         self._lines: deque[Text] = deque(maxlen=REMEMBERED_LINES)
+        self._most_lines = REMEMBERED_LINES
         self._colours: dict[str, str] = {}
-        self._live = Live(get_renderable=self.picture, console=console, refresh_per_second=REFRESH_PER_S)
+        self._live = Live(get_renderable=self.picture, console=console, auto_refresh=False)
 
     def __enter__(self) -> LiveView:
         self._live.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._most_lines = LINES_LEFT_STANDING
         self._live.__exit__(None, None, None)
+
+    async def redraw(self) -> None:
+        """Until cancelled. In the event loop, not in a thread of its own: what is drawn changes there."""
+        while True:
+            self._live.refresh()
+            await asyncio.sleep(REDRAW_S)
 
     def log(self, source: str, text: str) -> None:
         colour = self._colours.setdefault(source, PREFIX_COLOURS[len(self._colours) % len(PREFIX_COLOURS)])
@@ -63,7 +74,7 @@ class LiveView:
         board = [line for row in rows for line in set_lines(row, self._elapsed_s(), height // 2 // max(len(rows), 1))]
         space = max(height - len(board) - 1, 3)
         lines: list[RenderableType] = []
-        for line in list(self._lines)[-space:]:
+        for line in list(self._lines)[-min(space, self._most_lines) :]:
             shown = line.copy()
             shown.truncate(self._console.width, overflow="ellipsis")
             lines.append(shown)

@@ -23,6 +23,9 @@ class PlainView:
     def __exit__(self, *_: object) -> None:
         self._out.flush()
 
+    async def redraw(self) -> None:
+        """Lines are printed once, when they come."""
+
     def log(self, source: str, text: str) -> None:
         self._write(f"{source} | {text}")
 

@@ -38,6 +38,7 @@ class ShowsRun(Protocol):
 
     def __enter__(self) -> object: ...
     def __exit__(self, *_: object) -> None: ...
+    async def redraw(self) -> None: ...
     def log(self, source: str, text: str) -> None: ...
     def notice(self, text: str, *, warning: bool = False) -> None: ...
 
@@ -49,6 +50,9 @@ class Silent:
         return self
 
     def __exit__(self, *_: object) -> None:
+        pass
+
+    async def redraw(self) -> None:
         pass
 
     def log(self, source: str, text: str) -> None:
@@ -94,14 +98,16 @@ class Session:
                 stack.callback(self._copies.close)
             stack.enter_context(self._signals())
             async with asyncio.TaskGroup() as group:
-                follow = group.create_task(self._run.follow(), name="follow")
+                beside = [group.create_task(self._run.follow(), name="follow")]
                 try:
                     with self._view:
+                        beside.append(group.create_task(self._view.redraw(), name="redraw"))
                         end = await self._to_the_end()
                 except ApiError as error:
                     return refuse(error)
                 finally:
-                    follow.cancel()
+                    for task in beside:
+                        task.cancel()
         return self._conclude(end)
 
     async def _to_the_end(self) -> End:

@@ -14,6 +14,9 @@ from jobset.api import labels
 from jobset.api.meta import Object, condition_of
 from jobset.cluster.kubelet.cri_log import LogLine
 
+ENDED_BY_SIGNAL = (128 + 15, 128 + 9)
+"""Exit codes of a container that was told to end."""
+
 FailureKey: TypeAlias = tuple[str, str, int]
 TailOf: TypeAlias = Callable[[Object, str, int], tuple[LogLine, ...]]
 """(pod, container, attempt) -> the last lines it wrote"""
@@ -92,20 +95,24 @@ class History:
             self._end(current, terminal, _message(jobset, terminal))
 
     def pod_changed(self, pod: Object) -> None:
-        """Notes containers of this pod that ended with another code than 0, unless somebody ended them."""
-        if not self.attempts or pod["metadata"].get("deletionTimestamp"):
+        """Notes containers of this pod that ended with another code than 0, unless somebody ended them.
+
+        A pod's own end may come to light after its set was restarted because of a neighbour that failed with it.
+        """
+        number = int(pod["metadata"].get("labels", {}).get(labels.RESTART_ATTEMPT, "0"))
+        attempt = next((each for each in self.attempts if each.number == number), None)
+        if attempt is None:
             return
-        attempt = int(pod["metadata"].get("labels", {}).get(labels.RESTART_ATTEMPT, "0"))
-        if attempt != self.attempts[-1].number:
-            return
+        forgiven = (0, *ENDED_BY_SIGNAL) if pod["metadata"].get("deletionTimestamp") else (0,)
         for name, restarts, terminated in _ended(pod):
             key = (pod["metadata"]["uid"], name, restarts)
-            if key not in self._seen and terminated.get("exitCode", 0) != 0:
-                self._seen.add(key)
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            if terminated.get("exitCode", 0) not in forgiven:
                 failure = self._failure(pod, name, restarts, terminated)
-                failures = self.attempts[-1].failures
-                failures.append(failure)
-                failures.sort(key=lambda each: (each.finished_at, each.last_output_at))
+                attempt.failures.append(failure)
+                attempt.failures.sort(key=lambda each: (each.finished_at, each.last_output_at))
                 job = pod["metadata"].get("labels", {}).get(labels.BATCH_JOB_NAME, "")
                 self._latest_failure[job] = failure
 
