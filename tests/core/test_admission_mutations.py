@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from jobset.api.errors import ApiError, BadRequest, Invalid
 from jobset.api.jobset import from_object
 from jobset.api.structure import prune, unknown_fields
+from jobset.cli.manifest import Document
+from jobset.cli.verdict import judge_create
 from jobset.core.admission.admit import admit_create, admit_update
 from jobset.core.admission.defaulting import SCHEMA, default_jobset
 from jobset.core.features import FeatureGates
@@ -119,3 +121,29 @@ def test_an_update_to_a_mutant_is_refused_in_words_or_decodes(new: dict[str, Any
             check_answer(admit_update(new, before, FeatureGates()))
         except ApiError as error:
             assert isinstance(error, BadRequest | Invalid)
+
+
+def cut_out(mutant: Any, kind: str) -> Any:
+    """The mutant itself, or the Job or Pod that stands in its first template; None when there is none."""
+    if kind == "JobSet":
+        return mutant
+    try:
+        template = mutant["spec"]["replicatedJobs"][0]["template"]
+        if kind == "Job":
+            return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": template["spec"]}
+        pod_spec = template["spec"]["template"]["spec"]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod_spec}
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+@pytest.mark.parametrize("kind", ["JobSet", "Job", "Pod"])
+@settings(deadline=None, max_examples=100)
+@given(mutant=mutants())
+def test_the_command_line_has_a_verdict_on_every_mutant(kind: str, mutant: dict[str, Any]) -> None:
+    """As `jobset validate` sees it, the Jobs that a JobSet would create included."""
+    obj = cut_out(mutant, kind)
+    if isinstance(obj, dict) and obj.get("kind") == kind:
+        [verdict] = judge_create([Document(obj, "mutant.yaml")], FeatureGates())
+        assert verdict.accepted == (verdict.object is not None)
+        assert all(str(problem).startswith("mutant.yaml:1: ") for problem in verdict.problems())

@@ -14,6 +14,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -28,6 +29,7 @@ ScalarCheck: TypeAlias = Callable[[Any], str]
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_QUANTITY_LIMIT = Decimal(10) ** 30
 _ABSENT: Any = object()
 _CHECKED = frozenset({"enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "minItems", "maxProperties"})
 
@@ -362,10 +364,10 @@ def _quantity(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return "must be a quantity, such as 500m, 2 or 1Gi"
     try:
-        parse_quantity(value)
+        amount = parse_quantity(value)
     except ValueError as error:
         return str(error)
-    return ""
+    return "" if abs(amount) < _QUANTITY_LIMIT else "is out of range"
 
 
 def _int_or_string(value: Any) -> str:
