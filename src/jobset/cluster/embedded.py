@@ -28,7 +28,7 @@ from jobset.cluster.kubelet.heartbeat import Heartbeat
 from jobset.cluster.kubelet.kubelet import Kubelet
 from jobset.cluster.model.job.backoff import KUBERNETES_DELAYS, RetryDelays
 from jobset.cluster.model.kinds.registry import KINDS
-from jobset.cluster.model.pod_lifecycle.state import BackOff
+from jobset.cluster.model.pod_lifecycle.state import KUBERNETES_BACK_OFF, BackOff
 from jobset.cluster.runtime.port import Runtime
 from jobset.cluster.store.memory import MemoryStore
 from jobset.reconcile.events import EventRecorder
@@ -54,7 +54,7 @@ class EmbeddedOptions:
     """GPU ids of each node."""
     kubelet_events: bool = True
     job_retry_delays: RetryDelays = KUBERNETES_DELAYS
-    container_back_off: BackOff = BackOff()
+    container_back_off: BackOff = KUBERNETES_BACK_OFF
     seed: int | None = None
     """Makes uids and generated names repeatable."""
 

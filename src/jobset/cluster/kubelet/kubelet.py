@@ -28,6 +28,7 @@ from jobset.cluster.kubelet.execution import NAMESPACE_INDEX, Executor, Machine,
 from jobset.cluster.kubelet.pods import PodRun, is_final, key_of_run
 from jobset.cluster.model.pod_lifecycle.machine import next_wakeup, step
 from jobset.cluster.model.pod_lifecycle.state import (
+    KUBERNETES_BACK_OFF,
     BackOff,
     Begin,
     ConfirmDeletion,
@@ -74,7 +75,7 @@ class Kubelet:
         machine: Machine,
         *,
         events: Events | None = None,
-        back_off: BackOff = BackOff(),
+        back_off: BackOff = KUBERNETES_BACK_OFF,
         devices: Mapping[str, Sequence[str]] | None = None,
         runtime_name: str = "process",
         workers: int = WORKERS,

@@ -59,6 +59,9 @@ class BackOff(Value, frozen=True):
     reset_after_s: float = 600.0
 
 
+KUBERNETES_BACK_OFF = BackOff()
+
+
 class End(Value, frozen=True):
     """How one run of a container ended."""
 
