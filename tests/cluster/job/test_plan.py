@@ -85,6 +85,16 @@ def test_a_pass_that_was_cut_short_is_taken_up() -> None:
     assert (counted["failed"], counted["uncountedTerminatedPods"]) == (6, {})
 
 
+def test_a_named_pod_that_has_to_stay_is_not_counted() -> None:
+    """Its successor was there when it was named and is gone again, so its failure count is needed once more."""
+    status = {**SETTLED, "active": 1, "failedIndexes": "", "uncountedTerminatedPods": {"failed": ["uid-a"]}}
+    owner = indexed(status, completions=1, backoffLimitPerIndex=3)
+    planned = plan_for(owner, pod("a", "Failed", 0))
+    assert story(planned) == ["status"]
+    assert last_status(planned)["uncountedTerminatedPods"] == {"failed": ["uid-a"]}
+    assert "failed" not in last_status(planned)
+
+
 def test_succeeded_indexes_need_no_uids() -> None:
     owner = indexed({**SETTLED, "active": 2}, completions=3, parallelism=2)
     planned = plan_for(owner, pod("a", "Succeeded", 1), pod("b", "Running", 0))

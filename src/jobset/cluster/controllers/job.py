@@ -30,9 +30,9 @@ from jobset.reconcile.informer import Key, SharedInformers, key_of
 from jobset.reconcile.worker import Controller, Outcome
 
 BATCH_S = 0.02
-BATCH_S_PER_POD = 0.0002
 BATCH_MAX_S = 1.0
-"""A Job's pods are looked at only so often that the passes, linear in its pods, stay a small part of the time."""
+PAUSE_S_PER_POD = 0.0002
+"""Passes are linear in a Job's pods; pauses that are, too, keep them a small part of the time."""
 
 _BY_JOB = "controlling-job"
 _UNCONTROLLED = "without-controller"
@@ -68,6 +68,7 @@ class JobController:
         self._retry_delays = retry_delays
         self._suffixes = _suffixes(random.Random(seed))
         self._failures: dict[str, Failures] = {}
+        self._last_pass_s: dict[Key, float] = {}
         jobs, pods = informers.get(JOBS), informers.get(PODS)
         self._jobs, self._pods = jobs.cache, pods.cache
         jobs.add_index(_MANUAL, _manual_selector_namespace)
@@ -91,10 +92,7 @@ class JobController:
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"]):
-            uid = old["metadata"]["uid"]
-            self._failures.pop(uid, None)
-            for pod in self._pods.by_index(_BY_JOB, uid):
-                self._orphans.queue.add(key_of(pod))
+            self._forget(old)
         if new is None:
             return
         urgent = old is None or any(
@@ -102,6 +100,13 @@ class JobController:
             for field in ("uid", "generation", "deletionTimestamp")
         )
         self._look(key_of(new), urgent=urgent)
+
+    def _forget(self, job: Object) -> None:
+        uid = job["metadata"]["uid"]
+        self._failures.pop(uid, None)
+        self._last_pass_s.pop(key_of(job), None)
+        for pod in self._pods.by_index(_BY_JOB, uid):
+            self._orphans.queue.add(key_of(pod))
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and _digest(old) == _digest(new):
@@ -134,11 +139,12 @@ class JobController:
         job = self._jobs.get(*key)
         if job is None or not is_managed_here(job):
             return
+        pause_s = min(PAUSE_S_PER_POD * job["spec"].get("parallelism", 1), BATCH_MAX_S)
         if urgent:
-            self._controller.queue.add(key)
+            since_s = asyncio.get_running_loop().time() - self._last_pass_s.get(key, -BATCH_MAX_S)
+            self._controller.queue.add_after(key, pause_s - since_s)
         else:
-            delay_s = max(BATCH_S, BATCH_S_PER_POD * job["spec"].get("parallelism", 1))
-            self._controller.queue.add_after(key, min(delay_s, BATCH_MAX_S))
+            self._controller.queue.add_after(key, max(BATCH_S, pause_s))
 
     # Passes.
 
@@ -146,6 +152,7 @@ class JobController:
         job = self._jobs.get(*key)
         if job is None:
             return Outcome()
+        self._last_pass_s[key] = asyncio.get_running_loop().time()
         uid = job["metadata"]["uid"]
         decided = plan(self._observe(job))
         applied = await self._carry_out(job, decided)

@@ -21,7 +21,7 @@ from jobset.cluster.model.job.pods import JobPod, finished_at, is_ready, read_po
 from jobset.cluster.model.job.spec import JobSpec, read_spec
 from jobset.cluster.model.job.staffing import UNCHANGED, Retry, Staffing, staff
 from jobset.cluster.model.job.status import Draft
-from jobset.cluster.model.job.tally import Tally, Uncounted, tally
+from jobset.cluster.model.job.tally import Tally, tally
 from jobset.cluster.model.job.tracking import Tracking, track
 from jobset.core.actions import Action, CreateObject, DeleteObject, EventNote, Plan, Why
 
@@ -121,9 +121,9 @@ def _steps(decided: _Pass, tracking: Tracking) -> tuple[Plan, ...]:
     first, notes = _recorded(decided, tracking)
     last = replace(
         first,
-        uncounted=Uncounted(),
-        succeeded=first.succeeded + len(tracking.uncounted.succeeded),
-        failed=first.failed + len(tracking.uncounted.failed),
+        uncounted=tracking.waiting,
+        succeeded=first.succeeded + len(tracking.uncounted.succeeded) - len(tracking.waiting.succeeded),
+        failed=first.failed + len(tracking.uncounted.failed) - len(tracking.waiting.failed),
     )
     end_notes: tuple[EventNote, ...] = ()
     if verdict and not tracking.capped and not last.terminating:
@@ -143,7 +143,9 @@ def _recorded(decided: _Pass, tracking: Tracking) -> tuple[Draft, tuple[EventNot
     conditions: Sequence[Object] = status.get("conditions") or ()
     start_time = decided.start_time
     notes: tuple[EventNote, ...] = ()
-    if verdict is None and not decided.deleted:
+    if verdict:
+        start_time = start_time or format_time(decided.now)  # a Job can end while suspended, but not unstarted
+    elif not decided.deleted:
         conditions, notes = _suspension(spec, conditions, decided.now)
         if spec.suspended:
             start_time = None

@@ -31,6 +31,8 @@ class Tracking:
     untrack: tuple[JobPod, ...]
     """Pods whose finalizer goes once `uncounted` is on record."""
     uncounted: Uncounted
+    waiting: Uncounted
+    """Those of `uncounted` that keep their finalizer for now."""
     indexes: Indexes
     """Completed indexes, the new ones included."""
     settled_succeeded: int
@@ -73,11 +75,17 @@ def track(spec: JobSpec, pods: Tally, verdict: Verdict | None, *, leaving: Set[s
     return Tracking(
         untrack=tuple(untrack),
         uncounted=Uncounted(tuple(named_succeeded), tuple(named_failed)),
+        waiting=Uncounted(_without(named_succeeded, untrack), _without(named_failed, untrack)),
         indexes=pods.recorded_indexes.with_indexes(new_indexes),
         settled_succeeded=settled_succeeded,
         settled_failed=settled_failed,
         capped=capped,
     )
+
+
+def _without(uids: list[str], pods: list[JobPod]) -> tuple[str, ...]:
+    gone = {pod.uid for pod in pods}
+    return tuple(uid for uid in uids if uid not in gone)
 
 
 def _is_settled(pod: JobPod, spec: JobSpec, pods: Tally) -> bool:
