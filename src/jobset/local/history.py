@@ -5,13 +5,13 @@ Stands beside the controllers and only reads. It decides nothing; `run` and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from jobset.api import labels
-from jobset.api.meta import Object, condition_of
+from jobset.api.meta import Object, condition_of, parse_time
 from jobset.cluster.kubelet.cri_log import LogLine
 
 ENDED_BY_SIGNAL = (128 + 15, 128 + 9)
@@ -47,8 +47,8 @@ class Attempt:
     outcome: Literal["Running", "Restarted", "Completed", "Failed"] = "Running"
     cause: str = ""
     failures: list[ContainerFailure] = field(default_factory=list)
-    """The first one first: by the second of the end, within it by the last output. Neighbours that failed because
-    of it follow; those that were terminated are not in it."""
+    """The first one first (see `in_order`). Neighbours that failed because of it follow; those that were terminated
+    are not in it."""
 
 
 @dataclass(slots=True)
@@ -111,8 +111,7 @@ class History:
             self._seen.add(key)
             if terminated.get("exitCode", 0) not in forgiven:
                 failure = self._failure(pod, name, restarts, terminated)
-                attempt.failures.append(failure)
-                attempt.failures.sort(key=lambda each: (each.finished_at, each.last_output_at))
+                attempt.failures = in_order([*attempt.failures, failure])
                 job = pod["metadata"].get("labels", {}).get(labels.BATCH_JOB_NAME, "")
                 self._latest_failure[job] = failure
 
@@ -138,6 +137,17 @@ class History:
                 if count > self._job_counts.get(job, 0):
                     self._job_counts[job] = count
                     self.job_restarts.append(JobRestart(job, self._now(), count, self._latest_failure.get(job)))
+
+
+def in_order(failures: Iterable[ContainerFailure]) -> list[ContainerFailure]:
+    """Which failed first: ends are known to the second only, so those within one are told apart by their last output.
+
+    Whoever fails because a neighbour is gone says so after the neighbour's own last words.
+    """
+    by_end = sorted(failures, key=lambda each: each.finished_at)
+    limit = parse_time(by_end[0].finished_at) + timedelta(seconds=1)
+    together = [each for each in by_end if parse_time(each.finished_at) <= limit]
+    return sorted(together, key=lambda each: each.last_output_at) + by_end[len(together) :]
 
 
 def _ended(pod: Object) -> Iterator[tuple[str, int, Object]]:
