@@ -65,6 +65,14 @@ def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     assert result.stderr == f"error: {huge}: is larger than 10 MiB, too large for a manifest\n"
 
 
+def test_too_many_values(tmp_path: Path) -> None:
+    many = tmp_path / "many.yaml"
+    many.write_text("- 1\n" * 400_000)
+    result = CliRunner().invoke(validate, [str(many)])
+    assert result.exit_code == 2
+    assert "holds more than 300000 values, too many for a manifest" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

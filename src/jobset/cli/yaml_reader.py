@@ -2,7 +2,7 @@
 
 Kubernetes reads YAML 1.1 the way Go's yaml library does: `yes`, `on` and `y` are booleans, `0644` is octal, dates and
 `12:30` stay text, `2.0` is the whole number 2. Beyond that, what hides mistakes or exhausts memory is refused: a key
-that stands twice, aliases that unfold to more than `MAX_VALUES`, nesting deeper than `MAX_DEPTH`.
+that stands twice, more than `MAX_VALUES` values (after unfolding aliases), nesting deeper than `MAX_DEPTH`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 import yaml
 
 MAX_DEPTH = 100
-MAX_VALUES = 1_000_000
+MAX_VALUES = 300_000
+"""Of a whole text, and of one document with its aliases unfolded."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -126,7 +127,7 @@ class _Reader:
         self._stack: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._lines: dict[str, int] = {}
-        self._total = 0
+        self._values = 0
         self._result: Any = None
 
     def documents(self) -> Iterator[Parsed]:
@@ -135,7 +136,7 @@ class _Reader:
             events: Iterator[Any] = yaml.parse(self._text, Loader=_LOADER)
             for event in events:
                 if isinstance(event, yaml.DocumentStartEvent):
-                    self._anchors, self._lines, self._total, self._result = {}, {}, 0, None
+                    self._anchors, self._lines, self._result = {}, {}, None
                     line = 0
                 elif isinstance(event, yaml.DocumentEndEvent):
                     yield Parsed(self._result, line or 1, self._lines)
@@ -207,6 +208,9 @@ class _Reader:
 
     def _finish(self, value: Any, size: int, anchor: str, mark: Any, line: int) -> None:
         """A value is complete: remember it under its anchor and put it where it belongs."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            self._fail(f"holds more than {MAX_VALUES} values, too many for a manifest", mark)
         if anchor:
             self._anchors[anchor] = (value, size)
         if not self._stack:
@@ -214,8 +218,7 @@ class _Reader:
             return
         top = self._stack[-1]
         top.size += size
-        self._total = max(self._total, top.size)
-        if self._total > MAX_VALUES:
+        if top.size > MAX_VALUES:
             self._fail(f"unfolds to more than {MAX_VALUES} values; are aliases nested?", mark)
         if isinstance(top.value, list):
             self._lines[self._path()] = line
