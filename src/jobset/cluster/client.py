@@ -31,11 +31,12 @@ class InProcessClient:
 
     def __init__(self, service: ApiService) -> None:
         self._service = service
-        self._calls = 0
+        self.calls = 0
+        """Requests so far."""
 
     async def _yield_sometimes(self) -> None:
-        self._calls += 1
-        if self._calls % CALLS_BEFORE_YIELD == 0:
+        self.calls += 1
+        if self.calls % CALLS_BEFORE_YIELD == 0:
             await asyncio.sleep(0)
 
     async def get(self, resource: Resource, namespace: str, name: str, as_: type[T]) -> T:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -20,6 +21,8 @@ from jobset.cluster.apiserver.options import ListOptions, WatchOptions
 from jobset.cluster.apiserver.registry import Registry, Served
 from jobset.cluster.apiserver.selection import selection
 from jobset.cluster.store.port import Store, Subscription
+
+BOOKMARK_AFTER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,25 @@ class _Continue(msgspec.Struct):
 
 
 class Watching:
-    """An open watch: an async context manager that gives batches of events until it is left or fails with Gone."""
+    """An open watch: an async context manager that gives batches of events until it is left or fails with Gone.
 
-    def __init__(self, served: Served, initial: Sequence[WatchEvent[Object]], subscription: Subscription) -> None:
+    With `bookmarks`, a quiet watch tells now and then up to which version nothing was missed.
+    """
+
+    def __init__(
+        self,
+        served: Served,
+        initial: Sequence[WatchEvent[Object]],
+        subscription: Subscription,
+        revision: Callable[[], int],
+        *,
+        bookmarks: bool,
+    ) -> None:
         self._served = served
         self._initial = initial
         self._subscription = subscription
+        self._revision = revision
+        self._bookmark_after_s = BOOKMARK_AFTER_S if bookmarks else None
 
     async def __aenter__(self) -> AsyncIterator[Sequence[WatchEvent[Object]]]:
         return self._batches()
@@ -61,8 +77,13 @@ class Watching:
         if self._initial:
             yield self._initial
         while True:
-            changes = await self._subscription.batch()
-            yield [WatchEvent(change.type, outward(change.object), str(change.revision)) for change in changes]
+            try:
+                async with asyncio.timeout(self._bookmark_after_s):
+                    changes = await self._subscription.batch()
+            except TimeoutError:
+                yield [_bookmark(self._served.resource, self._revision())]
+            else:
+                yield [WatchEvent(change.type, outward(change.object), str(change.revision)) for change in changes]
 
 
 class Reading:
@@ -113,13 +134,13 @@ class Reading:
                 if matches is None or matches(item)
             ]
             if wanted and options.bookmarks:
-                initial.append(_initial_events_end(resource, since))
+                initial.append(_bookmark(resource, since, {"k8s.io/initial-events-end": "true"}))
         elif not since:
             since = self._store.revision
         if since > self._store.revision:
             raise Timeout(f"Too large resource version: {since}, current: {self._store.revision}")
         subscription = self._store.watch(served.storage, since, namespace=namespace, matches=matches)
-        return Watching(served, initial, subscription)
+        return Watching(served, initial, subscription, lambda: self._store.revision, bookmarks=options.bookmarks)
 
     def _revision(self, options: ListOptions) -> int | None:
         """The revision whose state is asked for; None for the newest."""
@@ -184,7 +205,9 @@ def _bad_options(causes: list[Cause]) -> Invalid:
     )
 
 
-def _initial_events_end(resource: Resource, revision: int) -> WatchEvent[Object]:
-    metadata = {"resourceVersion": str(revision), "annotations": {"k8s.io/initial-events-end": "true"}}
+def _bookmark(resource: Resource, revision: int, annotations: Object | None = None) -> WatchEvent[Object]:
+    metadata: Object = {"resourceVersion": str(revision)}
+    if annotations:
+        metadata["annotations"] = annotations
     bookmark: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     return WatchEvent("BOOKMARK", bookmark, str(revision))

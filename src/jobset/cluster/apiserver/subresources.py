@@ -13,6 +13,7 @@ from jobset.cluster.apiserver.deletion import Deletion
 from jobset.cluster.apiserver.metadata import check_uid, check_version, not_found
 from jobset.cluster.apiserver.options import DeleteOptions
 from jobset.cluster.apiserver.registry import Registry, unserved
+from jobset.cluster.apiserver.scale import scale_of
 from jobset.cluster.store.port import Store
 
 CREATED: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -30,12 +31,13 @@ class Subresources:
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str) -> Object:
         served = self._registry.of(resource)
-        if subresource not in served.kind.subresources:
+        paths = served.kind.scale if subresource == "scale" else None
+        if paths is None and subresource not in served.kind.subresources:
             raise not_found(resource, name) if not served.kind.definition else unserved()
         stored = self._store.get(served.storage, namespace, name)
         if stored is None:
             raise not_found(resource, name)
-        return served.outward(stored)
+        return scale_of(paths, stored) if paths is not None else served.outward(stored)
 
     def create(self, resource: Resource, namespace: str, name: str, subresource: str, body: Object) -> Object:
         if resource != PODS or subresource not in ("binding", "eviction"):

@@ -33,7 +33,8 @@ from jobset.cluster.apiserver.metadata import (
 from jobset.cluster.apiserver.options import WriteOptions
 from jobset.cluster.apiserver.patches import check_supported, patched
 from jobset.cluster.apiserver.registry import Registry, Served, unserved
-from jobset.cluster.model.kinds.kind import Kind
+from jobset.cluster.apiserver.scale import scale_of, scaled
+from jobset.cluster.model.kinds.kind import Kind, ScalePaths
 from jobset.cluster.store.port import Store
 
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -89,6 +90,9 @@ class Writing:
     ) -> Object:
         served = self._registry.of(resource)
         self._check_scope(resource, namespace)
+        if subresource == "scale" and served.kind.scale is not None:
+            current = self._current(served, namespace, name)
+            return self._rescale(served, served.kind.scale, current, body, options)
         new = decoded(served.kind, addressed(served.kind, namespace, body), options)
         new = _named(new, name)
         stored = self._store.get(served.storage, namespace, name)
@@ -114,10 +118,10 @@ class Writing:
     ) -> Object:
         served = self._registry.of(resource)
         check_supported(served.kind, patch_type)
-        stored = self._store.get(served.storage, namespace, name)
-        if stored is None:
-            raise not_found(resource, name)
-        current = served.outward(stored)
+        current = self._current(served, namespace, name)
+        if subresource == "scale" and (paths := served.kind.scale) is not None:
+            scale = patched(served.kind, scale_of(paths, current), patch, patch_type)
+            return self._rescale(served, paths, current, scale, options)
         new = patched(served.kind, current, patch, patch_type)
         if new is current:
             return current
@@ -127,6 +131,15 @@ class Writing:
         if new["metadata"] is not current["metadata"]:
             new = _named(addressed(served.kind, namespace, new), name)
         return self._replace(served, current, new, subresource, options)
+
+    def _current(self, served: Served, namespace: str, name: str) -> Object:
+        stored = self._store.get(served.storage, namespace, name)
+        if stored is None:
+            raise not_found(served.resource, name)
+        return served.outward(stored)
+
+    def _rescale(self, served: Served, paths: ScalePaths, current: Object, scale: Any, options: WriteOptions) -> Object:
+        return scale_of(paths, self._replace(served, current, scaled(paths, current, scale), "", options))
 
     def _replace(self, served: Served, current: Object, new: Object, subresource: str, options: WriteOptions) -> Object:
         """Write `new` in the place of `current`; unchanged, it keeps its version."""
