@@ -202,6 +202,16 @@ def test_a_job_whose_labels_were_changed_is_told_and_left_alone(label: str, valu
     assert sorted(world.jobs) == ["js-a-0", "js-a-1"]
 
 
+def test_the_end_of_the_jobset_is_the_end_of_such_a_job_too() -> None:
+    world = World(jobset(rj("a", 2), successPolicy={"operator": "Any"}))
+    world.settle()
+    del world.labels("js-a-0")[PREFIX + "restart-attempt"]
+    world.succeed("js-a-1")
+    world.settle()
+    assert "deletionTimestamp" in world.jobs["js-a-0"]["metadata"]
+    assert world.condition("Blocked") is None
+
+
 def test_an_attempt_ahead_of_the_status_is_current() -> None:
     world = World(jobset(rj("a")))
     world.settle()

@@ -177,3 +177,11 @@ def test_a_failure_while_suspended_restarts_and_creates_nothing_in_that_pass() -
     world.one_pass()
     assert world.status["restarts"] == 1
     assert world.last.actions == ()
+
+
+def test_with_the_gate_off_an_index_that_was_tampered_with_does_not_matter() -> None:
+    world = World(jobset(rj("a"), failurePolicy=failure_policy(1)), FeatureGates(restart_job=False))
+    world.settle()
+    world.labels("js-a-0")["jobset.sigs.k8s.io/job-index"] = "none"
+    after_failures(world, ("js-a-0", "X", ""))
+    assert world.status["restarts"] == 1

@@ -35,7 +35,7 @@ def sort_into_buckets(jobset: JobSet, jobs: Iterable[Job], gates: FeatureGates) 
     attempts = _Attempts(jobset, gates)
     found: dict[str, list[Job]] = {name: [] for name in Buckets.__slots__}
     for job in jobs:
-        found[attempts.standing(job) or _outcome(job)].append(job)
+        found[attempts.standing(job) or outcome(job)].append(job)
     return Buckets(**{name: tuple(of_it) for name, of_it in found.items()})
 
 
@@ -51,7 +51,8 @@ def failure_of(job: Job) -> Condition | None:
     return target
 
 
-def _outcome(job: Job) -> str:
+def outcome(job: Job) -> str:
+    """The bucket of a current Job."""
     if not job.status.conditions:
         return "active"
     if failure_of(job) is not None:

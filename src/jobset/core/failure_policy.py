@@ -21,7 +21,7 @@ from jobset.api import labels
 from jobset.api.jobs import Job
 from jobset.api.jobset import FailurePolicy, FailurePolicyAction, FailurePolicyRule, ReplicatedJobStatus
 from jobset.core import conditions
-from jobset.core.buckets import failure_of
+from jobset.core.buckets import failure_of, number
 from jobset.core.observed import Observed
 from jobset.core.status import StatusDraft
 
@@ -80,7 +80,7 @@ def _failure(job: Job) -> Failure:
     return Failure(
         job=job.metadata.name,
         replicated_job=found.get(labels.REPLICATED_JOB_NAME, ""),
-        index=int(found.get(labels.JOB_INDEX, "0")),
+        index=number(found.get(labels.JOB_INDEX)) or 0,
         time=condition.last_transition_time,
         reason=condition.reason,
         message=condition.message,
@@ -93,9 +93,9 @@ def _responses(policy: FailurePolicy, failures: list[Failure]) -> Iterator[Respo
     for failure in failures:
         first = next((n for n, rule in enumerate(policy.rules) if _matches(rule, failure)), len(policy.rules))
         by_rule[first].append(failure)
-    for number, rule in enumerate(policy.rules):
-        name = rule.name or f"failurePolicyRule{number}"
-        for failure in by_rule[number]:
+    for place, rule in enumerate(policy.rules):
+        name = rule.name or f"failurePolicyRule{place}"
+        for failure in by_rule[place]:
             yield Response(rule.action, name, failure)
     for failure in by_rule[-1]:
         yield Response("RestartJobSet", "", failure)

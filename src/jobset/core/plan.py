@@ -11,6 +11,7 @@ from jobset.api.labels import MANAGED_BY_JOBSET
 from jobset.api.meta import Condition
 from jobset.core.actions import Action, Plan, Why
 from jobset.core.blocked import record_blocked
+from jobset.core.buckets import outcome
 from jobset.core.elastic import resize_jobs
 from jobset.core.failure_policy import apply_failure_policy
 from jobset.core.jobs import create_jobs, delete_jobs
@@ -56,7 +57,9 @@ def _tidy_up(observed: Observed, draft: StatusDraft, finished: Condition) -> Pla
     """Of a finished JobSet: no Job goes on, none of an earlier attempt stays; the others are kept to be looked at."""
     deletions, requeue_after_s = expire(observed, finished)
     buckets = observed.buckets
-    actions: list[Action] = [*delete_jobs((*buckets.active, *buckets.previous), _FINISHED), *deletions]
+    going_on = [job for job in buckets.unreadable if outcome(job) == "active"]
+    unwanted = (*buckets.active, *buckets.previous, *going_on)
+    actions: list[Action] = [*delete_jobs(unwanted, _FINISHED), *deletions]
     return _plan(observed, draft, actions, requeue_after_s)
 
 
