@@ -40,18 +40,19 @@ async def test_a_watcher_of_one_face_of_events_sees_what_came_by_the_other() -> 
 
 async def test_a_busy_writer_lets_the_readers_in_between() -> None:
     client = new_client()
-    seen: list[int] = []
+    batches_seen = 0
 
     async def read() -> None:
+        nonlocal batches_seen
         async with client.watch(CONFIG_MAPS, dict, resource_version="1") as batches:
-            async for batch in batches:
-                seen.extend([len(batch)])
+            async for _ in batches:
+                batches_seen += 1
 
     async with asyncio.TaskGroup() as group:
         reader = group.create_task(read())
         await asyncio.sleep(0)
         for number in range(200):
             await client.create(CONFIG_MAPS, config_map(f"c{number}"))
-        assert len(seen) > 5
+        assert batches_seen > 5
         await asyncio.sleep(0)
         reader.cancel()
