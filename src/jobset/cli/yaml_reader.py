@@ -59,7 +59,8 @@ class _Open:
     path: str
     line: int
     anchor: str
-    size: int = 1
+    size: int = 0
+    """How many scalars and empty collections it holds, aliases unfolded."""
     key: str | None = None
     """Of a mapping: the key whose value comes next."""
     merged: list[dict[str, Any]] = field(default_factory=list)
@@ -175,7 +176,7 @@ class _Reader:
             for merged in done.merged:
                 for key, item in merged.items():
                     done.value.setdefault(key, item)
-            self._finish(done.value, done.size, done.anchor, mark, done.line)
+            self._finish(done.value, max(done.size, 1), done.anchor, mark, done.line)
 
     def _require_key(self, mark: Any) -> None:
         top = self._stack[-1] if self._stack else None
