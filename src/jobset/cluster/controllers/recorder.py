@@ -1,7 +1,8 @@
 """Events of the embedded cluster's own controllers, in the older form (core/v1) that those of Kubernetes still write.
 
-Repeats of one event raise its count. An object may cause only so many events (a burst, then one in five minutes), so
-that a Job of thousands of pods does not fill the store with one event a pod.
+Repeats of one event raise its count. An object may cause only so many events of one reason (a burst, then one in five
+minutes), so that a Job of thousands of pods does not fill the store with one event a pod, and its end is told all the
+same.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class CoreEventRecorder:
         self._component = component
         self._now = now
         self._sent: OrderedDict[_Identity, tuple[str, int]] = OrderedDict()
-        self._budgets: OrderedDict[str, _Budget] = OrderedDict()
+        self._budgets: OrderedDict[tuple[str, str], _Budget] = OrderedDict()
         self._counter = 0
 
     async def record(self, regarding: Object, note: EventNote) -> None:
         metadata = regarding["metadata"]
         uid = metadata.get("uid", "")
-        if not self._affords(uid):
+        if not self._affords((uid, note.reason)):
             return
         namespace = metadata.get("namespace") or "default"
         identity = (uid, note.type, note.reason, note.message)
@@ -63,10 +64,10 @@ class CoreEventRecorder:
         if len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
 
-    def _affords(self, uid: str) -> bool:
+    def _affords(self, purse: tuple[str, str]) -> bool:
         now = self._now()
-        budget = self._budgets.setdefault(uid, _Budget(BURST, now))
-        self._budgets.move_to_end(uid)
+        budget = self._budgets.setdefault(purse, _Budget(BURST, now))
+        self._budgets.move_to_end(purse)
         if len(self._budgets) > REMEMBERED:
             self._budgets.popitem(last=False)
         budget.tokens = min(BURST, budget.tokens + (now - budget.since).total_seconds() / REFILL_S)
