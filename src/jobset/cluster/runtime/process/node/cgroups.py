@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 CPU_PERIOD_US = 100_000
 _MYSELF = "0"
 _MOUNTS = "/proc/self/mountinfo"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     memory_bytes: int | None = None
     cpu_cores: float | None = None
 
@@ -26,8 +24,7 @@ class Limits:
         return self.memory_bytes is not None or self.cpu_cores is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """One control group: a directory in each hierarchy that limits something (a single one in version 2).
 
     `homes` are the groups that our own processes are in, one for each directory.
@@ -199,13 +196,15 @@ def _make(directory: str) -> bool:
 
 def _read(directory: str, name: str) -> str:
     try:
-        return Path(directory, name).read_text()
+        with open(os.path.join(directory, name)) as file:
+            return file.read()
     except OSError:
         return ""
 
 
 def _write(directory: str, name: str, value: str) -> None:
-    Path(directory, name).write_text(value)
+    with open(os.path.join(directory, name), "w") as file:
+        file.write(value)
 
 
 def _try_write(directory: str, name: str, value: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobset.cluster.runtime.process.node.addresses import has_default_route
 from jobset.cluster.runtime.process.node.isolation import Isolation
@@ -11,16 +11,14 @@ from jobset.cluster.runtime.process.node.isolation import Isolation
 _TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-@dataclass(frozen=True, slots=True)
-class WayOut:
+class WayOut(NamedTuple):
     """How pods reach other networks: a tool, or nothing because there is none to reach, or nothing."""
 
     tool: str = ""
     needed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     kind: str
     sentence: str
     problem: str = ""

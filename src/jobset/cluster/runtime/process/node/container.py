@@ -19,8 +19,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from jobset.cluster.runtime.process.node import linux, memory
 from jobset.cluster.runtime.process.node.cgroups import Group
@@ -37,8 +36,7 @@ DRAIN_LIMIT_S = 2.0
 TIMED_OUT = 124
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSpec:
+class ContainerSpec(NamedTuple):
     """All a supervisor needs to know. Paths are the node's, but for working_dir and the targets of binds."""
 
     argv: list[str]
@@ -59,15 +57,15 @@ class ContainerSpec:
     tty: bool
 
 
-@dataclass(slots=True)
 class _Exec:
     """A command that runs beside the container's process, for a probe, a hook or a user."""
 
-    id: int
-    process: Launched
-    deadline: float
-    output: bytearray = field(default_factory=bytearray)
-    timed_out: bool = False
+    def __init__(self, id_: int, process: Launched, deadline: float) -> None:
+        self.id = id_
+        self.process = process
+        self.deadline = deadline
+        self.output = bytearray()
+        self.timed_out = False
 
 
 def supervise(spec: ContainerSpec, channel: Channel) -> NoReturn:

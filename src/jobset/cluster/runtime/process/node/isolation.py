@@ -10,16 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from jobset.cluster.runtime.process.node import linux
 from jobset.cluster.runtime.process.node.netlink import LOOPBACK_INDEX, Netlink
 from jobset.cluster.runtime.process.node.rootfs import private_dev
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
+class Isolation(NamedTuple):
     """What works. `problem` is what stopped the first thing that did not."""
 
     user_namespace: bool = False
@@ -102,9 +100,9 @@ def enter(scratch: str, *, user_namespace: bool, network: bool, processes: bool)
     flags = linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC
     linux.unshare(flags | (linux.CLONE_NEWUSER if user_namespace else 0) | (linux.CLONE_NEWNET if network else 0))
     if user_namespace:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
     if processes:
         _become_first_process()
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from dataclasses import dataclass
 from typing import Any
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,14 +22,16 @@ class CannotLaunch(Exception):
         self.exit_code = exit_code
 
 
-@dataclass(slots=True)
 class Launched:
     """A process and our ends of its streams; -1 where there is none. `stdin` stays open as long as this lives."""
 
-    pid: int
-    stdout: int
-    stderr: int = -1
-    stdin: int = -1
+    __slots__ = ("pid", "stderr", "stdin", "stdout")
+
+    def __init__(self, pid: int = -1, stdout: int = -1) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.stderr = -1
+        self.stdin = -1
 
 
 def launch(
@@ -53,7 +54,7 @@ def launch(
             actions: list[Any] = [(os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0)]
             actions += [(os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
             return Launched(_spawn(path, argv, env, actions), main)
-        result = Launched(-1, -1)
+        result = Launched()
         actions = [_stdin(result, opened, open_stdin)]
         result.stdout, out = os.pipe()
         opened.append(out)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import os
 import selectors
-import shutil
 import signal
 import socket
 import time
@@ -26,7 +25,7 @@ from jobset.cluster.runtime.process.node.isolation import Isolation
 from jobset.cluster.runtime.process.node.name_files import nsswitch_conf
 from jobset.cluster.runtime.process.node.nameserver import listen
 from jobset.cluster.runtime.process.node.pod_network import BridgedNetwork, PodNetwork, SharedNetwork
-from jobset.cluster.runtime.process.node.pods import Key, Pod, Pods, Refused, Running
+from jobset.cluster.runtime.process.node.pods import Key, Pod, Pods, Refused, Running, remove_tree
 from jobset.cluster.runtime.process.node.wire import Channel, Message
 
 KILL_GRACE_S = 5.0
@@ -317,4 +316,4 @@ def _raise_open_files() -> None:
 
 
 def _clean_up(wanted: Message, scratch: str) -> None:
-    shutil.rmtree(wanted["directory"] if wanted["owns_directory"] else scratch, ignore_errors=True)
+    remove_tree(wanted["directory"] if wanted["owns_directory"] else scratch)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 CLUSTER_DOMAIN = "cluster.local"
 _LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -103,10 +102,3 @@ class NamespaceHosts:
         rewrite(self.path, _LOCALHOST + self._names + "".join(self._pods.values()))
         for path, first in self._separate.values():
             rewrite(path, first + self._names)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._pods
-
-    def close(self) -> None:
-        Path(self.path).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobset.cluster.runtime.process.node.name_files import CLUSTER_DOMAIN
 from jobset.cluster.runtime.process.node.wire import Channel
@@ -28,8 +28,7 @@ _NOERROR, _SERVFAIL, _NXDOMAIN = 0, 2, 3
 _QR, _AA, _TC, _RD, _RA = 0x8000, 0x0400, 0x0200, 0x0100, 0x0080
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     id: int
     flags: int
     name: str
@@ -107,8 +106,7 @@ class Zone:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Forwarded:
+class _Forwarded(NamedTuple):
     question: Question
     client: tuple[str, int]
     deadline: float

@@ -10,9 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from jobset.cluster.runtime.process.node import linux
 from jobset.cluster.runtime.process.node.addresses import AddressPool
@@ -22,8 +20,7 @@ BRIDGE = "pods0"
 PREFIX_LENGTH = 16
 
 
-@dataclass(slots=True)
-class Attachment:
+class Attachment(NamedTuple):
     """A pod's place in the network. `namespaces` are descriptors that its containers enter; `node` owns the address
     of a pod with hostNetwork."""
 
@@ -87,13 +84,13 @@ class SharedNetwork:
         return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 
 
-@dataclass(slots=True)
 class _NodeNetwork:
     """The network namespace of one (virtual) node, shared by its pods with hostNetwork."""
 
-    address: str
-    network_fd: int
-    pods: int = 0
+    def __init__(self, address: str, network_fd: int) -> None:
+        self.address = address
+        self.network_fd = network_fd
+        self.pods = 0
 
 
 class BridgedNetwork:
@@ -113,7 +110,7 @@ class BridgedNetwork:
         self._netlink.up(self._bridge)
         self._netlink.add_address(self._bridge, self.bridge_address, PREFIX_LENGTH)
         # forwarding without a route refuses what has no way out; without forwarding it would be waited for in vain
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        _set_ipv4("ip_forward", 1)
 
     def plug(self, interface: str) -> None:
         """Make an interface that appeared in our namespace a port of the bridge."""
@@ -192,4 +189,10 @@ class BridgedNetwork:
         finally:
             netlink.close()
         # a container may listen on port 80, as it may with any container engine
-        Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
+        _set_ipv4("ip_unprivileged_port_start", 0)
+
+
+def _set_ipv4(name: str, value: int) -> None:
+    """In the current network namespace."""
+    with open(f"/proc/sys/net/ipv4/{name}", "w") as file:
+        file.write(str(value))

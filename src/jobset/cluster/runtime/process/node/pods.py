@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from jobset.cluster.runtime.process.node import name_files
@@ -26,44 +24,46 @@ class Refused(Exception):
     """A request cannot be carried out. The message goes to the user."""
 
 
-@dataclass(slots=True)
 class Running:
     """A supervisor that has not ended. `report` is its last word, passed on when it has ended and left nothing."""
 
-    key: Key
-    pid: int
-    channel: Channel
-    request_id: int
-    group: Group | None
-    termination_log: str
-    started: bool = False
-    report: Message | None = None
+    def __init__(self, key: Key, pid: int, channel: Channel, request_id: int) -> None:
+        self.key = key
+        self.pid = pid
+        self.channel = channel
+        self.request_id = request_id
+        self.group: Group | None = None
+        self.termination_log = ""
+        self.started = False
+        self.report: Message | None = None
 
 
-@dataclass(slots=True)
 class Pod:
-    uid: str
-    namespace: str
-    hostname: str
-    attachment: Attachment
-    directory: str
-    binds: list[Bind] = field(default_factory=list)
-    group: Group | None = None
-    containers: dict[Key, Running] = field(default_factory=dict)
+    """One sandbox: `directory` is a private one for what the node makes for it."""
+
+    def __init__(self, config: Message, attachment: Attachment, directory: str) -> None:
+        self.uid: str = config["uid"]
+        self.namespace: str = config["namespace"]
+        self.hostname: str = config["hostname"]
+        self.attachment = attachment
+        self.directory = directory
+        self.binds: list[Bind] = []
+        self.group: Group | None = None
+        self.containers: dict[Key, Running] = {}
 
 
-@dataclass(slots=True)
 class Pods:
-    """`scratch` is the node's private directory. `bridged` says that a name server answers at that address."""
+    """`scratch` is the node's private directory."""
 
-    scratch: str
-    isolation: Isolation
-    network: PodNetwork
-    cgroups: Cgroups | None
-    pods: dict[str, Pod] = field(default_factory=dict)
-    _hosts: dict[str, NamespaceHosts] = field(default_factory=dict)
-    _names: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    _logs_made: int = 0
+    def __init__(self, scratch: str, isolation: Isolation, network: PodNetwork, cgroups: Cgroups | None) -> None:
+        self.scratch = scratch
+        self.isolation = isolation
+        self.network = network
+        self.cgroups = cgroups
+        self.pods: dict[str, Pod] = {}
+        self._hosts: dict[str, NamespaceHosts] = {}
+        self._names: dict[str, dict[str, list[str]]] = {}
+        self._logs_made = 0
 
     @property
     def name_server(self) -> str:
@@ -79,7 +79,7 @@ class Pods:
             raise Refused(f"cannot set up the network of pod {config['name']}: {error}") from error
         directory = os.path.join(self.scratch, "pods", uid)
         os.makedirs(directory)
-        pod = Pod(uid, config["namespace"], config["hostname"], attachment, directory)
+        pod = Pod(config, attachment, directory)
         self._make_files(pod, config)
         limits = Limits(config["memory_limit_bytes"], config["cpu_limit_cores"])
         if self.cgroups:
@@ -131,7 +131,7 @@ class Pods:
             self._hosts[pod.namespace].remove_pod(uid)
         if pod.group:
             pod.group.remove()
-        shutil.rmtree(pod.directory, ignore_errors=True)
+        remove_tree(pod.directory)
 
     def start(self, pod: Pod, request_id: int, config: Message) -> Running:
         """Fork a supervisor. Raises Refused."""
@@ -150,7 +150,8 @@ class Pods:
             close_all_but(keep)
             supervise(spec, Channel(theirs))
         theirs.close()
-        running = Running(key, pid, Channel(ours), request_id, group, spec.termination_log)
+        running = Running(key, pid, Channel(ours), request_id)
+        running.group, running.termination_log = group, spec.termination_log
         pod.containers[key] = running
         return running
 
@@ -226,3 +227,10 @@ class Pods:
             self.ended(running)
         for uid in list(self.pods):
             self.remove(uid)
+
+
+def remove_tree(directory: str) -> None:
+    """Whatever of it can be removed."""
+    import shutil  # here, for it takes longer to import than all the rest
+
+    shutil.rmtree(directory, ignore_errors=True)

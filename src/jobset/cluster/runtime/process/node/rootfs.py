@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from jobset.cluster.runtime.process.node import linux
 
@@ -25,8 +24,7 @@ class BadMount(Exception):
     """A mount cannot be made. The message names the path and the fix."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(NamedTuple):
     source: str
     target: str
     read_only: bool = False
@@ -82,7 +80,7 @@ class RootFilesystem:
             self._mirror(anchor)
         self._make_directories(anchor, target if is_directory else os.path.dirname(target))
         if not is_directory:
-            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+            _make_file(target)
         return target
 
     def _make_directories(self, anchor: str, directory: str) -> None:
@@ -143,11 +141,15 @@ def mirror_entries(source: str, target: str, skip: tuple[str, ...] = ()) -> None
             if entry.is_dir(follow_symlinks=False):
                 os.mkdir(place)
             else:
-                os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+                _make_file(place)
             try:
                 linux.bind(entry.path, place)
             except OSError:
                 continue  # gone meanwhile, or not ours to see: stays empty
+
+
+def _make_file(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
 def private_dev(scratch: str) -> None:
@@ -159,8 +161,8 @@ def private_dev(scratch: str) -> None:
     os.mkdir(place)
     linux.mount("tmpfs", place, "tmpfs", linux.MS_NOSUID, "mode=755")
     mirror_entries("/dev", place, skip=_NOT_FOR_CONTAINERS)
-    Path(place, os.path.basename(TERMINATION_LOG)).touch()
-    Path(place, "shm").mkdir()
+    _make_file(os.path.join(place, os.path.basename(TERMINATION_LOG)))
+    os.mkdir(os.path.join(place, "shm"))
     linux.mount(place, "/dev", flags=linux.MS_MOVE)
     try:
         options = "newinstance,ptmxmode=0666,mode=620"
