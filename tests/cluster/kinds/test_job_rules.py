@@ -41,6 +41,8 @@ CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
      [("spec.selector", INVALID), ("spec.template.metadata.labels", INVALID)]),
     ({"manualSelector": True}, [("spec.selector", REQUIRED)]),
     ({"podFailurePolicy": FAILURE_POLICY}, []),
+    ({"template": {"spec": {"restartPolicy": "Never", "hostNetwork": True, "containers": [
+        {"name": "c", "image": "x", "ports": [{"containerPort": 80}]}]}}}, []),
     (
         {"podFailurePolicy": FAILURE_POLICY,
          "template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "OnFailure"}}},

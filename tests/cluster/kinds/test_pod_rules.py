@@ -65,11 +65,11 @@ CONTAINER_CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     (
         {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"key": "a/b"}}}]},
         [
-            (f"{FIRST}.env[0].valueFrom.configMapKeyRef.name", REQUIRED),
+            (f"{FIRST}.env[0].valueFrom.configMapKeyRef.name", INVALID),
             (f"{FIRST}.env[0].valueFrom.configMapKeyRef.key", INVALID),
         ],
     ),
-    ({"envFrom": [{}]}, [(f"{FIRST}.envFrom[0]", INVALID)]),
+    ({"envFrom": [{}]}, [(f"{FIRST}.envFrom", INVALID)]),
     ({"envFrom": [{"configMapRef": {}}]}, [(f"{FIRST}.envFrom[0].configMapRef.name", REQUIRED)]),
     ({"livenessProbe": {}}, [(f"{FIRST}.livenessProbe", REQUIRED)]),
     ({"livenessProbe": {"exec": {}}}, [(f"{FIRST}.livenessProbe.exec.command", REQUIRED)]),
@@ -141,7 +141,7 @@ SPEC_CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ),
     (
         {**MOUNTED, "containers": [container(volumeMounts=[{"name": "v", "mountPath": "/a", "subPath": "../b"}])]},
-        [("containers[0].volumeMounts[0].subPath", INVALID)],
+        [("containers[0].volumeMounts.subPath", INVALID)],
     ),
     ({"volumes": [{"name": "V", "emptyDir": {}}]}, [("volumes[0].name", INVALID)]),
     ({"volumes": [{"name": "v", "emptyDir": {}}] * 2}, [("volumes[1].name", DUPLICATE)]),
@@ -167,6 +167,12 @@ SPEC_CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
             ("volumes[0].projected.sources[0].secret.name", REQUIRED),
         ],
     ),
+    (
+        {"hostNetwork": True, "containers": [container(ports=[{"containerPort": 80, "hostPort": 81}])]},
+        [("containers[0].ports[0].hostPort", INVALID)],
+    ),
+    ({"hostNetwork": True, "containers": [container(ports=[{"containerPort": 80}])]}, []),
+    ({"resourceClaims": [{"name": "g"}]}, [("resourceClaims[0]", INVALID)]),
     ({"dnsPolicy": "None"}, [("dnsConfig", REQUIRED)]),
     ({"dnsPolicy": "Mine"}, [("dnsPolicy", NOT_SUPPORTED)]),
     ({"dnsConfig": {"nameservers": ["nowhere"]}}, [("dnsConfig.nameservers[0]", INVALID)]),

@@ -11,7 +11,7 @@ from jobset.api.meta import Object
 from jobset.api.name_rules import dns_subdomain_problems
 from jobset.api.quantity import parse_quantity
 from jobset.cluster.model.kinds.copy_on_write import without
-from jobset.cluster.model.kinds.problems import invalid_each, label_selector, optional_one_of
+from jobset.cluster.model.kinds.problems import immutable, invalid_each, label_selector, optional_one_of
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
@@ -61,10 +61,9 @@ def validate_claim_update(new: Object, old: Object) -> list[Cause]:
         spec, before = _unrequested(spec), _unrequested(before)
     if spec != before:
         causes.append(forbidden("spec", _IMMUTABLE))
-    elif requested < stored:
-        detail = "field can not be less than status.capacity"
-        if requested < _capacity(old):
-            causes.append(forbidden("spec.resources.requests.storage", detail))
+    if requested < stored and requested <= _capacity(old):
+        causes.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
+    causes.extend(immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode")))
     return causes
 
 

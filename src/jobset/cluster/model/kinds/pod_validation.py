@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobset.api.errors import Cause
-from jobset.api.field_errors import forbidden, invalid, not_supported, required
+from jobset.api.field_errors import duplicate, forbidden, invalid, not_supported, required
 from jobset.api.meta import Object
 from jobset.api.name_rules import dns_label_problems, dns_subdomain_problems, qualified_name_problems
 from jobset.api.quantity import parse_quantity
@@ -101,11 +101,49 @@ def validate_pod_spec(spec: Object, path: str) -> Iterator[Cause]:
 def _validate_workload(spec: Object, path: str) -> Iterator[Cause]:
     """Containers and volumes."""
     claims = frozenset(claim.get("name", "") for claim in spec.get("resourceClaims") or ())
-    grace_s, host_network = spec.get("terminationGracePeriodSeconds") or 0, bool(spec.get("hostNetwork"))
     volumes = spec.get("volumes") or []
     yield from validate_volumes(volumes, f"{path}.volumes")
     by_name = {volume.get("name", ""): volume for volume in volumes}
-    yield from validate_containers(spec, path, Surroundings(by_name, host_network, grace_s, claims))
+    surroundings = Surroundings(
+        by_name,
+        grace_s=spec.get("terminationGracePeriodSeconds") or 0,
+        restart_policy=spec.get("restartPolicy") or "",
+        os=(spec.get("os") or {}).get("name") or "",
+        claims=claims,
+    )
+    yield from validate_containers(spec, path, surroundings)
+    if spec.get("hostNetwork"):
+        yield from _validate_host_ports(spec, path)
+    yield from _validate_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
+
+
+def _validate_host_ports(spec: Object, path: str) -> Iterator[Cause]:
+    """On the host's network a port is the host's port. A template may leave it out: the pod will get it."""
+    for index, container in enumerate(spec.get("containers") or ()):
+        for number, port in enumerate(container.get("ports") or ()):
+            host_port = port.get("hostPort") or 0
+            if host_port and host_port != port.get("containerPort"):
+                here = f"{path}.containers[{index}].ports[{number}].hostPort"
+                yield invalid(here, host_port, "must match `containerPort` when `hostNetwork` is true")
+
+
+def _validate_claims(claims: list[Object], path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    sources = ("resourceClaimName", "resourceClaimTemplateName")
+    for index, claim in enumerate(claims):
+        here, name = f"{path}[{index}]", claim.get("name") or ""
+        if not name:
+            yield required(f"{here}.name")
+        elif name in seen:
+            yield duplicate(f"{here}.name", name)
+        else:
+            yield from invalid_each(f"{here}.name", name, dns_label_problems(name))
+        seen.add(name)
+        given = [source for source in sources if claim.get(source) is not None]
+        if len(given) != 1:
+            yield invalid(here, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        for source in given:
+            yield from invalid_each(f"{here}.{source}", claim[source], dns_subdomain_problems(claim[source]))
 
 
 def _validate_names(spec: Object, path: str) -> Iterator[Cause]:

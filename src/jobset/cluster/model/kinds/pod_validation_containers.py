@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jobset.api.errors import Cause
 from jobset.api.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 from jobset.api.meta import Object
-from jobset.api.name_rules import dns_label_problems
+from jobset.api.name_rules import dns_label_problems, dns_subdomain_problems
 from jobset.cluster.model.kinds.pod_validation_fields import ENV_FIELDS, validate_field_ref, validate_resource_ref
 from jobset.cluster.model.kinds.pod_validation_probes import PROBES, forbid_probes, validate_probes
 from jobset.cluster.model.kinds.pod_validation_resources import validate_resources
@@ -16,7 +16,6 @@ from jobset.cluster.model.kinds.pod_validation_security import validate_containe
 from jobset.cluster.model.kinds.pod_validation_volumes import descending_path
 from jobset.cluster.model.kinds.problems import invalid_each, one_of, optional_one_of
 from jobset.cluster.model.names import (
-    address,
     config_key,
     environment_name,
     port_name,
@@ -43,8 +42,9 @@ class Surroundings:
     """What a container's rules need to know of its pod."""
 
     volumes: dict[str, Object]
-    host_network: bool
     grace_s: int
+    restart_policy: str
+    os: str = ""
     claims: frozenset[str] = frozenset()
 
 
@@ -70,11 +70,11 @@ def _validate_each(
             if container["name"] in names:
                 yield duplicate(f"{here}.name", container["name"])
             names.add(container["name"])
-        yield from validate_restart_policy(container, here, init=init)
+        yield from validate_restart_policy(container, here)
         if init and container.get("restartPolicy") != "Always":
             yield from forbid_probes(container, here)
             continue
-        yield from validate_probes(container, here, pod.grace_s)
+        yield from validate_probes(container, here, pod.grace_s, pod.os)
         yield from _conflicting_host_ports(container, here, host_ports)
 
 
@@ -84,6 +84,9 @@ def _validate_ephemeral(containers: list[Object], path: str, names: set[str], po
         yield from _validate_container({**container, "resources": {}}, here, pod)
         if container.get("name") in names:
             yield duplicate(f"{here}.name", container["name"])
+        target = container.get("targetContainerName")
+        if target and target not in names:
+            yield not_found(f"{here}.targetContainerName", target)
         names.add(container.get("name", ""))
         if container.get("restartPolicy"):
             yield forbidden(f"{here}.restartPolicy", "cannot be set for an Ephemeral Container")
@@ -108,20 +111,34 @@ def _validate_container(container: Object, path: str, pod: Surroundings) -> Iter
     if not container.get("image"):
         yield required(f"{path}.image")
     yield from one_of(f"{path}.terminationMessagePolicy", container.get("terminationMessagePolicy"), _MESSAGE_POLICIES)
-    yield from _validate_ports(container.get("ports") or [], f"{path}.ports", pod.host_network)
+    yield from _validate_ports(container.get("ports") or [], f"{path}.ports")
     for index, variable in enumerate(container.get("env") or ()):
         yield from _validate_env(variable, f"{path}.env[{index}]", pod)
     for index, source in enumerate(container.get("envFrom") or ()):
-        yield from _validate_env_from(source, f"{path}.envFrom[{index}]")
+        yield from _validate_env_from(source, f"{path}.envFrom", index)
     devices = {device.get("devicePath") for device in container.get("volumeDevices") or ()}
     yield from _validate_mounts(container, f"{path}.volumeMounts", pod, devices)
     yield from _validate_devices(container, f"{path}.volumeDevices", pod)
     yield from one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
     yield from validate_resources(container.get("resources") or {}, f"{path}.resources", pod.claims)
+    yield from _validate_resize_policy(container.get("resizePolicy") or [], f"{path}.resizePolicy", pod)
     yield from validate_container_security(container.get("securityContext"), f"{path}.securityContext")
 
 
-def validate_restart_policy(container: Object, path: str, *, init: bool) -> Iterator[Cause]:
+def _validate_resize_policy(policies: list[Object], path: str, pod: Surroundings) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for index, one in enumerate(policies):
+        resource, policy = one.get("resourceName") or "", one.get("restartPolicy") or ""
+        if resource in seen:
+            yield duplicate(f"{path}[{index}]", resource)
+        seen.add(resource)
+        yield from one_of(path, resource, ("cpu", "memory"))
+        yield from one_of(path, policy, ("NotRequired", "RestartContainer"))
+        if pod.restart_policy == "Never" and policy != "NotRequired":
+            yield invalid(path, policy, "must be 'NotRequired' when `restartPolicy` is 'Never'")
+
+
+def validate_restart_policy(container: Object, path: str) -> Iterator[Cause]:
     """A container's own restart policy and rules (KEP-753, KEP-5307, KEP-5532)."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
     yield from optional_one_of(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
@@ -130,8 +147,6 @@ def validate_restart_policy(container: Object, path: str, *, init: bool) -> Iter
     here = f"{path}.restartPolicyRules"
     if policy is None:
         yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
-    elif init and policy == "Always":
-        yield forbidden(here, "restartPolicyRules cannot be set for init containers with restartPolicy=Always")
     if len(rules) > _RULES_MAX:
         yield too_many(here, len(rules), _RULES_MAX)
     for index, rule in enumerate(rules):
@@ -139,12 +154,12 @@ def validate_restart_policy(container: Object, path: str, *, init: bool) -> Iter
 
 
 def _validate_restart_rule(rule: Object, path: str) -> Iterator[Cause]:
-    yield from one_of(f"{path}.action", rule.get("action"), _RULE_ACTIONS)
+    yield from optional_one_of(f"{path}.action", rule.get("action") or "", _RULE_ACTIONS)
     exit_codes = rule.get("exitCodes")
     if exit_codes is None:
         yield required(f"{path}.exitCodes", "must be specified")
         return
-    yield from one_of(f"{path}.exitCodes.operator", exit_codes.get("operator"), _RULE_OPERATORS)
+    yield from optional_one_of(f"{path}.exitCodes.operator", exit_codes.get("operator") or "", _RULE_OPERATORS)
     values = exit_codes.get("values") or []
     if len(values) > _EXIT_CODES_MAX:
         yield too_many(f"{path}.exitCodes.values", len(values), _EXIT_CODES_MAX)
@@ -153,7 +168,7 @@ def _validate_restart_rule(rule: Object, path: str) -> Iterator[Cause]:
             yield duplicate(f"{path}.exitCodes.values[{index}]", value)
 
 
-def _validate_ports(ports: list[Object], path: str, host_network: bool) -> Iterator[Cause]:
+def _validate_ports(ports: list[Object], path: str) -> Iterator[Cause]:
     names: set[str] = set()
     for index, port in enumerate(ports):
         here, name = f"{path}[{index}]", port.get("name")
@@ -170,10 +185,6 @@ def _validate_ports(ports: list[Object], path: str, host_network: bool) -> Itera
             yield from invalid_each(f"{here}.containerPort", number, port_number(number))
         if host_port:
             yield from invalid_each(f"{here}.hostPort", host_port, port_number(host_port))
-        if host_network and host_port != number:
-            yield invalid(f"{here}.containerPort", number, "must match `hostPort` when `hostNetwork` is true")
-        if port.get("hostIP"):
-            yield from invalid_each(f"{here}.hostIP", port["hostIP"], address(port["hostIP"]))
         yield from one_of(f"{here}.protocol", port.get("protocol"), _PROTOCOLS)
 
 
@@ -217,8 +228,8 @@ def _validate_env_source(kind: str, source: Object, path: str, pod: Surroundings
     elif kind == "fileKeyRef":
         yield from _validate_file_key(source, path, pod)
     else:
-        if not source.get("name"):
-            yield required(f"{path}.name")
+        name = source.get("name") or ""
+        yield from invalid_each(f"{path}.name", name, dns_subdomain_problems(name))
         if not source.get("key"):
             yield required(f"{path}.key")
         else:
@@ -236,17 +247,22 @@ def _validate_file_key(source: Object, path: str, pod: Surroundings) -> Iterator
         yield from descending_path(source["path"], f"{path}.path")
 
 
-def _validate_env_from(source: Object, path: str) -> Iterator[Cause]:
+def _validate_env_from(source: Object, list_path: str, index: int) -> Iterator[Cause]:
+    """How many sources there are is reported of the whole list, as Kubernetes does."""
+    path = f"{list_path}[{index}]"
     if source.get("prefix"):
         yield from invalid_each(f"{path}.prefix", source["prefix"], environment_name(source["prefix"]))
     present = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
     for kind in present:
-        if not source[kind].get("name"):
+        name = source[kind].get("name")
+        if not name:
             yield required(f"{path}.{kind}.name")
+        else:
+            yield from invalid_each(f"{path}.{kind}.name", name, dns_subdomain_problems(name))
     if not present:
-        yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+        yield invalid(list_path, "", "must specify one of: `configMapRef` or `secretRef`")
     elif len(present) > 1:
-        yield invalid(path, "", _TOO_MANY_SOURCES)
+        yield invalid(list_path, "", _TOO_MANY_SOURCES)
 
 
 def _validate_mounts(container: Object, path: str, pod: Surroundings, devices: set[str | None]) -> Iterator[Cause]:
@@ -256,23 +272,24 @@ def _validate_mounts(container: Object, path: str, pod: Surroundings, devices: s
         here, name, mount_path = f"{path}[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
         if not name:
             yield required(f"{here}.name")
-        elif name not in pod.volumes:
+        if name not in pod.volumes:
             yield not_found(f"{here}.name", name)
         if not mount_path:
             yield required(f"{here}.mountPath")
-        elif mount_path in seen:
+        if mount_path in seen:
             yield invalid(f"{here}.mountPath", mount_path, "must be unique")
-        elif mount_path in devices:
+        if mount_path in devices:
             yield invalid(f"{here}.mountPath", mount_path, "must not already exist as a path in volumeDevices")
         seen.add(mount_path)
+        # Kubernetes reports these three of all mounts together, without an index.
         if mount.get("subPath"):
-            yield from descending_path(mount["subPath"], f"{here}.subPath")
+            yield from descending_path(mount["subPath"], f"{path}.subPath")
         if mount.get("subPathExpr"):
             if mount.get("subPath"):
                 detail = "subPathExpr and subPath are mutually exclusive"
                 yield invalid(f"{here}.subPathExpr", mount["subPathExpr"], detail)
-            yield from descending_path(mount["subPathExpr"], f"{here}.subPathExpr")
-        yield from _validate_propagation(mount.get("mountPropagation"), f"{here}.mountPropagation", privileged)
+            yield from descending_path(mount["subPathExpr"], f"{path}.subPathExpr")
+        yield from _validate_propagation(mount.get("mountPropagation"), f"{path}.mountPropagation", privileged)
 
 
 def _validate_propagation(value: str | None, path: str, privileged: bool) -> Iterator[Cause]:
@@ -290,7 +307,7 @@ def _validate_devices(container: Object, path: str, pod: Surroundings) -> Iterat
         here, name, device_path = f"{path}[{index}]", device.get("name") or "", device.get("devicePath") or ""
         if not name:
             yield required(f"{here}.name")
-        elif name not in pod.volumes:
+        if name not in pod.volumes:
             yield not_found(f"{here}.name", name)
         elif not {"persistentVolumeClaim", "ephemeral"} & pod.volumes[name].keys():
             yield invalid(

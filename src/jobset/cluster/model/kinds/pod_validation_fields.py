@@ -38,10 +38,12 @@ def validate_field_ref(ref: Object, path: str, allowed: tuple[str, ...]) -> Iter
     if not field:
         yield required(here)
     elif subscript := _SUBSCRIPT.fullmatch(field):
+        key = subscript["key"]
         if subscript["path"] not in ("metadata.annotations", "metadata.labels"):
-            yield invalid(here, field, "does not support subscript")
+            yield invalid(here, field, "error converting fieldPath: field does not support subscript")
         else:
-            yield from invalid_each(here, subscript["key"], qualified_name_problems(subscript["key"].lower()))
+            key = key.lower() if subscript["path"] == "metadata.annotations" else key
+            yield from invalid_each(path, key, qualified_name_problems(key))
     elif field not in _KNOWN_FIELDS:
         yield invalid(here, field, f"error converting fieldPath: field label not supported: {field}")
     elif field not in allowed and field != "spec.host":
@@ -51,6 +53,7 @@ def validate_field_ref(ref: Object, path: str, allowed: tuple[str, ...]) -> Iter
 def validate_resource_ref(ref: Object, path: str, *, of_volume: bool = False) -> Iterator[Cause]:
     if of_volume and not ref.get("containerName"):
         yield required(f"{path}.containerName")
+        return
     resource = ref.get("resource") or ""
     if not resource:
         yield required(f"{path}.resource")

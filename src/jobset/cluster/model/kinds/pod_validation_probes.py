@@ -16,7 +16,7 @@ _SIDECARS_ONLY = "may not be set for init containers without restartPolicy=Alway
 _HEADER_NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
 
 
-def validate_probes(container: Object, path: str, grace_s: int) -> Iterator[Cause]:
+def validate_probes(container: Object, path: str, grace_s: int, os: str) -> Iterator[Cause]:
     """The probes and hooks of a container that keeps running: a regular one or a sidecar."""
     for name in PROBES:
         probe = container.get(name)
@@ -25,6 +25,8 @@ def validate_probes(container: Object, path: str, grace_s: int) -> Iterator[Caus
     lifecycle = container.get("lifecycle")
     if lifecycle:
         yield from _validate_lifecycle(lifecycle, f"{path}.lifecycle", grace_s)
+        if lifecycle.get("stopSignal") and not os:
+            yield forbidden(f"{path}.lifecycle.stopSignal", "may not be set for containers with empty `spec.os.name`")
 
 
 def forbid_probes(container: Object, path: str) -> Iterator[Cause]:
@@ -87,11 +89,11 @@ def _validate_http(action: Object, path: str) -> Iterator[Cause]:
         yield required(f"{path}.path")
     yield from _validate_port(action, path)
     yield from one_of(f"{path}.scheme", action.get("scheme"), ("HTTP", "HTTPS"))
-    for index, header in enumerate(action.get("httpHeaders") or ()):
+    for header in action.get("httpHeaders") or ():
         name = header.get("name", "")
         if not name or not set(name) <= _HEADER_NAME_CHARS:
             detail = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name')"
-            yield invalid(f"{path}.httpHeaders[{index}].name", name, detail)
+            yield invalid(f"{path}.httpHeaders", name, detail)
 
 
 def _validate_port(action: Object, path: str) -> Iterator[Cause]:

@@ -138,10 +138,11 @@ def _validate_toleration(toleration: Object, path: str) -> Iterator[Cause]:
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         yield invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
     if operator in ("Equal", ""):
-        yield from invalid_each(f"{path}.operator", value, label_value_problems(value))
+        if problems := label_value_problems(value):
+            yield invalid(f"{path}.operator", value, ";".join(problems))
     elif operator == "Exists":
         if value:
-            yield invalid(f"{path}.operator", toleration, "value must be empty when `operator` is 'Exists'")
+            yield invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
     else:
         yield not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
     if effect and effect not in EFFECTS:

@@ -13,7 +13,8 @@ _ID_MAX = 2**31 - 1
 _CHANGE_POLICIES = ("Always", "OnRootMismatch")
 _GROUPS_POLICIES = ("Merge", "Strict")
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
-_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+_NAMESPACES = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
+"""Fields that need the host's users, and how Kubernetes spells them in its answers."""
 
 
 def validate_pod_security(spec: Object, path: str) -> Iterator[Cause]:
@@ -21,9 +22,9 @@ def validate_pod_security(spec: Object, path: str) -> Iterator[Cause]:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{path}.shareProcessNamespace", True, detail)
     if spec.get("hostUsers") is False:
-        for name in _NAMESPACES:
+        for name, shown in _NAMESPACES.items():
             if spec.get(name):
-                yield forbidden(f"{path}.{name}", "when `hostUsers` is false")
+                yield forbidden(f"{path}.{shown}", "when `pod.Spec.HostUsers` is false")
     context = spec.get("securityContext") or {}
     here = f"{path}.securityContext"
     yield from _validate_ids(context, here, ("runAsUser", "runAsGroup", "fsGroup"))
