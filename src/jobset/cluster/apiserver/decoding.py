@@ -67,12 +67,7 @@ def decoded(kind: Kind, obj: Object, options: WriteOptions, current: Object | No
     if not kind.definition:
         return _custom(kind, obj, options, is_patch=current is not None)
     structure = _structure(kind.definition)
-    clean = True
-    for name, value in obj.items():
-        if current is None or current.get(name) is not value:
-            child = structure.child(name)
-            clean = clean and child is not None and _is_clean(child, value)
-    if clean:
+    if _is_clean(structure, obj) if current is None else _is_clean_change(structure, obj, current):
         return obj
     if problems := structure.type_problems(obj, ""):
         texts = [f"{cause.field}: {cause.message}" for cause in problems]
@@ -132,6 +127,26 @@ def _is_clean_object(structure: Structure, value: Object) -> bool:
             if type(item) is not str:
                 return False
         elif not _is_clean(child, item) or (not item and _is_dropped(structure, name, child, item)):
+            return False
+    return True
+
+
+def _is_clean_change(structure: Structure, value: Any, old: Any) -> bool:
+    """As `_is_clean`, but what `value` shares with `old`, which is clean, is not looked at."""
+    if value is old:
+        return True
+    if structure.kind != "object" or not isinstance(value, dict) or not isinstance(old, dict) or not value:
+        return _is_clean(structure, value)
+    each = structure.each()
+    for name, item in value.items():
+        before = old.get(name)
+        if item is before and item is not None:
+            continue
+        child = structure.child(name) or each
+        if child is None:
+            if not structure.free:
+                return False
+        elif not _is_clean_change(child, item, before) or (not item and _is_dropped(structure, name, child, item)):
             return False
     return True
 

@@ -163,7 +163,8 @@ class Writing:
 
     def _change(self, served: Served, current: Object, new: Object, _: str) -> tuple[Object, list[Cause]]:
         kind = served.kind
-        new = kind.prepare_update(kind.default(new), current)
+        if kind.resource == NAMESPACES or not _only_metadata(new, current):  # a namespace has defaults in metadata
+            new = kind.prepare_update(kind.default(new), current)
         if served.admission is not None:
             if causes := kind.validate_update(new, current):
                 return new, causes
@@ -247,6 +248,11 @@ def _named(obj: Object, name: str) -> Object:
     if said:
         raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
     return {**obj, "metadata": {**obj["metadata"], "name": name}}
+
+
+def _only_metadata(new: Object, old: Object) -> bool:
+    """Whether a change leaves everything else shared with the stored version, which has its defaults."""
+    return len(new) == len(old) and all(new.get(key) is value for key, value in old.items() if key != "metadata")
 
 
 def _specified(kind: Kind, obj: Object) -> Object:
