@@ -3,12 +3,18 @@
 import json
 import runpy
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from jobset.api.errors import Invalid
+from jobset.api.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS
 from jobset.api.structure import check_structure, structure_of, unknown_fields
+from jobset.cluster.apiserver.service import ApiService
+from jobset.cluster.store.memory import MemoryStore
 from jobset.core.admission.crd import custom_resource_definition
 from jobset.core.admission.defaulting import default_jobset
 
@@ -67,3 +73,18 @@ def test_what_admission_stores_fits_it() -> None:
     spec = structure_of(SCHEMA["properties"]["spec"])
     assert spec.problems(stored["spec"], "spec") == []
     assert spec.unknown(stored["spec"], "spec") == []
+
+
+def test_an_api_server_serves_it() -> None:
+    """The embedded one: defaults and prunes JobSets by this definition alone, and refuses what is out of bounds."""
+    service = ApiService(MemoryStore(), now=lambda: datetime(2026, 1, 1, tzinfo=UTC), seed=0)
+    service.create(CUSTOM_RESOURCE_DEFINITIONS, "", custom_resource_definition())
+    rich = json.loads((ROOT / "tests/core/rich_jobset.json").read_text())
+    rich["metadata"]["namespace"] = "default"
+    del rich["spec"]["replicatedJobs"][0]["replicas"]
+    created = service.create(JOBSETS, "default", rich)
+    assert created["spec"]["replicatedJobs"][0]["replicas"] == 1
+    changed = service.patch(JOBSETS, "default", "js", {"spec": {"nope": 1, "ttlSecondsAfterFinished": 7}})
+    assert changed["spec"] == {**created["spec"], "ttlSecondsAfterFinished": 7}
+    with pytest.raises(Invalid, match=r"spec\.ttlSecondsAfterFinished"):
+        service.patch(JOBSETS, "default", "js", {"spec": {"ttlSecondsAfterFinished": -7}})
