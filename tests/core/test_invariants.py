@@ -30,12 +30,12 @@ def jobsets(draw: st.DrawFn) -> dict[str, Any]:
             fields["dependsOn"] = [{"name": names[number - 1], "status": draw(st.sampled_from(["Ready", "Complete"]))}]
         replicated_jobs.append(rj(name, draw(st.integers(0, 3)), **fields))
     spec: dict[str, Any] = {"startupPolicy": {"startupPolicyOrder": "InOrder" if in_order else "AnyOrder"}}
-    if draw(st.booleans()):
+    if draw(st.integers(0, 3)):
         rules = [
             {
                 "name": f"r{n}",
                 "action": draw(st.sampled_from(ACTIONS)),
-                "targetReplicatedJobs": draw(st.lists(st.sampled_from(names))),
+                "targetReplicatedJobs": draw(st.lists(st.sampled_from(names), max_size=1)),
             }
             for n in range(draw(st.integers(0, 2)))
         ]
@@ -47,7 +47,9 @@ def jobsets(draw: st.DrawFn) -> dict[str, Any]:
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["ready", "fail", "give up", "succeed", "collect", "delete", "suspend", "resume", "pass"]),
+        st.sampled_from(
+            ["ready", "fail", "give up", "succeed", "collect", "delete", "suspend", "resume", "pass", "crash", "crash"]
+        ),
         st.integers(0, 8),
     ),
     max_size=40,
@@ -75,6 +77,11 @@ def happen(world: World, event: str, which: int) -> None:
         job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     elif ended or job["spec"]["suspend"] or leaving:
         return
+    elif event == "crash":  # a failure, and all that follows from it
+        world.fail(name)
+        world.settle(limit=200)
+        world.collect()
+        world.settle(limit=200)
     elif event == "ready":
         world.ready(name)
     elif event == "succeed":
@@ -91,6 +98,7 @@ def snapshot(world: World, *, settled: bool) -> Snapshot:
 @given(jobsets(), EVENTS)
 def test_any_sequence_of_events_keeps_the_invariants(raw: dict[str, Any], events: list[tuple[str, int]]) -> None:
     world = World(raw)
+    world.settle()
     before = None
     for event, which in events:
         happen(world, event, which)
@@ -108,6 +116,7 @@ def test_whatever_happened_all_jobs_exist_once_everything_goes_well(
 ) -> None:
     """Nothing is forgotten: with nothing failing any more, an unfinished JobSet completes."""
     world = World(raw)
+    world.settle()
     for event, which in events:
         happen(world, event, which)
     world.edit(suspend=False)
