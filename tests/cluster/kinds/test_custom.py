@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from jobset.api.meta import Object
 from jobset.api.schema import Schema
 from jobset.cluster.model.kinds.custom import kind_from_definition, rules_of_schema
-from jobset.cluster.model.kinds.definitions import CUSTOM_RESOURCE_DEFINITION, established
+from jobset.cluster.model.kinds.definitions import CUSTOM_RESOURCE_DEFINITION
 from jobset.cluster.model.kinds.kind import Column, Kind, ScalePaths
 
 CASES = Path(__file__).parents[2] / "conformance" / "cases"
@@ -167,14 +166,10 @@ def test_definitions(schema: Schema, expected: list[tuple[str, str]]) -> None:
     assert problems_of(schema) == expected
 
 
-def test_an_established_definition_says_so() -> None:
-    status = established(definition({"type": "object"}), datetime(2026, 1, 1, tzinfo=UTC))["status"]
-    assert [(one["type"], one["status"]) for one in status["conditions"]] == [
-        ("NamesAccepted", "True"),
-        ("Established", "True"),
-    ]
-    assert status["storedVersions"] == ["v1"]
-    assert status["acceptedNames"]["listKind"] == "WidgetList"
+def test_a_new_definition_is_about_to_store_its_storage_version() -> None:
+    made = definition({"type": "object"})
+    assert made["status"]["storedVersions"] == ["v1"]
+    assert made["spec"]["names"]["listKind"] == "WidgetList"
 
 
 def test_a_recorded_custom_resource_is_defaulted_as_recorded() -> None:

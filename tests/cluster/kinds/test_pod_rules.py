@@ -254,3 +254,15 @@ def test_a_container_that_ended_for_good_stays_ended() -> None:
     back = {**ended, "status": {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}}
     causes = POD.subresources["status"].validate_update(back, ended)
     assert [(cause.field, cause.reason) for cause in causes] == [("status.containerStatuses[0].state", FORBIDDEN)]
+
+
+def test_ephemeral_containers_are_added_and_stay() -> None:
+    door = POD.subresources["ephemeralcontainers"]
+    old = pod()
+    debug = {"name": "debug", "image": "x:1", "targetContainerName": "c"}
+    new = door.merge({**old, "spec": {**old["spec"], "ephemeralContainers": [debug], "hostname": "h"}}, old)
+    assert door.validate_update(new, old) == []
+    assert "hostname" not in new["spec"]
+    assert new["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "IfNotPresent"
+    gone = door.merge({**new, "spec": old["spec"]}, new)
+    assert [cause.field for cause in door.validate_update(gone, new)] == ["spec.ephemeralContainers"]

@@ -1,24 +1,18 @@
 """CustomResourceDefinition as the API server handles it. Pure.
 
-What a definition means for its resources is custom.py. `established` gives the status of a definition whose resource is
-served; whoever starts serving it writes that.
+What a definition means for its resources is custom.py. Its conditions (NamesAccepted, Established) are written by
+whoever starts serving the resource.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from jobset.api.meta import Object, format_time
+from jobset.api.meta import Object
 from jobset.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from jobset.cluster.model.kinds.copy_on_write import fill, put
 from jobset.cluster.model.kinds.definition_validation import validate_definition, validate_definition_update
 from jobset.cluster.model.kinds.kind import Kind, Subresource
-
-_CONDITIONS = (
-    ("NamesAccepted", "NoConflicts", "no conflicts found"),
-    ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-)
 
 
 def default_definition(definition: Object) -> Object:
@@ -44,19 +38,6 @@ def prepare_definition_update(new: Object, old: Object) -> Object:
         one["name"] for one in new["spec"].get("versions") or () if one.get("storage") and one["name"] not in stored
     ]
     return put(new, "status", put(status, "storedVersions", [*stored, *added]) if added else status)
-
-
-def established(definition: Object, now: datetime) -> Object:
-    """The definition with the status of one that is served."""
-    status = definition.get("status") or {}
-    if any(one["type"] == "Established" and one["status"] == "True" for one in status.get("conditions") or ()):
-        return put(definition, "status", put(status, "acceptedNames", definition["spec"]["names"]))
-    conditions = [
-        {"type": type_, "status": "True", "reason": reason, "message": message, "lastTransitionTime": format_time(now)}
-        for type_, reason, message in _CONDITIONS
-    ]
-    names = definition["spec"]["names"]
-    return put(definition, "status", {**status, "conditions": conditions, "acceptedNames": names})
 
 
 def merge_status(new: Object, old: Object) -> Object:

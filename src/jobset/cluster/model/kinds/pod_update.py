@@ -11,8 +11,10 @@ from typing import Any
 from jobset.api.errors import Cause
 from jobset.api.field_errors import forbidden, invalid
 from jobset.api.meta import Object
+from jobset.api.name_rules import dns_subdomain_problems, qualified_name_problems
 from jobset.cluster.model.kinds.pod_validation import validate_pod_spec
 from jobset.cluster.model.kinds.pod_validation_scheduling import REQUIRED
+from jobset.cluster.model.kinds.problems import invalid_each
 
 _CHANGEABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -21,6 +23,8 @@ _CHANGEABLE = (
 )
 _ONLY_ADDITIONS = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
 _TOLERATIONS = "existing toleration can not be modified except its tolerationSeconds"
+_STILL_ENDED: Object = {"terminated": {}}
+"""For a container that the new status does not mention."""
 _CONTAINERS = ("containers", "initContainers")
 
 
@@ -125,22 +129,49 @@ def _fixed(spec: Object, gated: bool) -> Object:
 
 
 def validate_pod_status_update(new: Object, old: Object) -> list[Cause]:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    return [] if status is before else list(_status_problems(status, before, old["spec"]))
+
+
+def _status_problems(status: Object, before: Object, spec: Object) -> Iterator[Cause]:
+    for index, condition in enumerate(status.get("conditions") or ()):
+        type_ = condition.get("type", "")
+        yield from invalid_each(f"status.conditions[{index}].Type", type_, qualified_name_problems(type_))
+    nominated = status.get("nominatedNodeName")
+    if nominated and nominated != before.get("nominatedNodeName"):
+        yield from invalid_each("status.nominatedNodeName", nominated, dns_subdomain_problems(nominated))
+    yield from _comebacks("ephemeralContainerStatuses", status, before, "Never")
+    policy = spec.get("restartPolicy") or ""
+    if policy != "Always" and not _has_container_policies(spec):
+        for field in ("containerStatuses", "initContainerStatuses"):
+            yield from _comebacks(field, status, before, policy)
+
+
+def _comebacks(field: str, status: Object, before: Object, policy: str) -> Iterator[Cause]:
     """A container that ended for good does not come back."""
-    spec, status, before = old["spec"], new.get("status") or {}, old.get("status") or {}
-    if status is before or spec.get("restartPolicy") == "Always" or _has_container_policies(spec):
-        return []
-    causes = []
-    ended = {
-        one.get("name"): one["state"]["terminated"]
-        for one in before.get("containerStatuses") or ()
-        if (one.get("state") or {}).get("terminated")
-    }
-    for index, one in enumerate(status.get("containerStatuses") or ()):
-        state, earlier = one.get("state") or {}, ended.get(one.get("name"))
-        restarts = spec.get("restartPolicy") == "OnFailure" and earlier and earlier.get("exitCode") != 0
-        if earlier and not restarts and not state.get("terminated"):
-            detail = "may not be transitioned to non-terminated state"
-            causes.append(forbidden(f"status.containerStatuses[{index}].state", detail))
+    if not before.get(field) or status.get(field) is before[field]:
+        return
+    states = {one.get("name"): one.get("state") or {} for one in status.get(field) or ()}
+    for index, earlier in enumerate(before[field]):
+        ended = (earlier.get("state") or {}).get("terminated")
+        if not ended or (policy == "OnFailure" and ended.get("exitCode")):
+            continue
+        if "terminated" not in states.get(earlier.get("name"), _STILL_ENDED):
+            yield forbidden(f"status.{field}[{index}].state", "may not be transitioned to non-terminated state")
+
+
+def validate_ephemeral_update(new: Object, old: Object) -> list[Cause]:
+    """Ephemeral containers are added, never changed or taken away."""
+    causes = list(validate_pod_spec(new["spec"], "spec"))
+    added = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or ()}
+    for one in old["spec"].get("ephemeralContainers") or ():
+        name = one.get("name")
+        if name not in added:
+            detail = f'existing ephemeral containers "{name}" may not be removed'
+            causes.append(forbidden("spec.ephemeralContainers", detail))
+        elif added[name] != one:
+            detail = f'existing ephemeral containers "{name}" may not be changed'
+            causes.append(forbidden("spec.ephemeralContainers", detail))
     return causes
 
 

@@ -13,8 +13,12 @@ from jobset.api.resources import PODS
 from jobset.cluster.model.kinds.copy_on_write import change_each, change_in, put, without
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.model.kinds.memo import IdentityMemo
-from jobset.cluster.model.kinds.pod_defaults import default_pod
-from jobset.cluster.model.kinds.pod_update import validate_pod_status_update, validate_pod_update
+from jobset.cluster.model.kinds.pod_defaults import default_container, default_pod
+from jobset.cluster.model.kinds.pod_update import (
+    validate_ephemeral_update,
+    validate_pod_status_update,
+    validate_pod_update,
+)
 from jobset.cluster.model.kinds.pod_validation import validate_pod
 
 _EVICTION_SECONDS = 300
@@ -161,7 +165,7 @@ def _with_times(condition: Object) -> Object:
 
 def merge_ephemeral_containers(new: Object, old: Object) -> Object:
     """The ephemeralcontainers subresource adds ephemeral containers and nothing else."""
-    containers = (new.get("spec") or {}).get("ephemeralContainers")
+    containers = change_each((new.get("spec") or {}).get("ephemeralContainers") or [], default_container)
     spec = (
         put(old["spec"], "ephemeralContainers", containers)
         if containers
@@ -180,7 +184,7 @@ POD = Kind(
     validate_update=validate_pod_update,
     subresources={
         "status": Subresource(merge_status, validate_pod_status_update),
-        "ephemeralcontainers": Subresource(merge_ephemeral_containers),
+        "ephemeralcontainers": Subresource(merge_ephemeral_containers, validate_ephemeral_update),
     },
     graceful=True,
     field_selectors=(

@@ -16,6 +16,7 @@ _AFFINITIES = ("ClientIP", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _TRAFFIC_POLICIES = ("Cluster", "Local")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameNode", "PreferSameZone")
 _FAMILIES = ("IPv4", "IPv6")
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _AFFINITY_MAX_S = 86400
@@ -39,6 +40,7 @@ def _service_problems(spec: Object) -> Iterator[Cause]:
     elif kind in ("LoadBalancer", "NodePort") and headless:
         yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     yield from _validate_ports(ports)
+    yield from _validate_node_ports(ports, kind or "")
     yield from labels("spec.selector", spec.get("selector"))
     yield from _validate_affinity(spec)
     yield from _validate_addresses(spec)
@@ -46,14 +48,45 @@ def _service_problems(spec: Object) -> Iterator[Cause]:
     yield from optional_one_of("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
     for index, family in enumerate(spec.get("ipFamilies") or ()):
         yield from optional_one_of(f"spec.ipFamilies[{index}]", family, _FAMILIES)
-    if spec.get("externalTrafficPolicy"):
-        yield from one_of("spec.externalTrafficPolicy", spec["externalTrafficPolicy"], _TRAFFIC_POLICIES)
+    yield from _validate_external(spec, kind or "")
+    distribution = spec.get("trafficDistribution")
+    yield from optional_one_of("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
+
+
+def _validate_external(spec: Object, kind: str) -> Iterator[Cause]:
+    """What only services that are reached from outside may say."""
+    policy = spec.get("externalTrafficPolicy")
+    if policy and kind not in ("LoadBalancer", "NodePort") and not spec.get("externalIPs"):
+        detail = "may only be set for externally-accessible services"
+        yield invalid("spec.externalTrafficPolicy", policy, detail)
+    elif policy:
+        yield from one_of("spec.externalTrafficPolicy", policy, _TRAFFIC_POLICIES)
+    if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
+        yield forbidden("spec.allocateLoadBalancerNodePorts", "may only be used when `type` is 'LoadBalancer'")
+    if spec.get("loadBalancerSourceRanges") and kind != "LoadBalancer":
+        yield forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'")
+
+
+def _validate_node_ports(ports: list[Object], kind: str) -> Iterator[Cause]:
+    seen: set[tuple[object, object]] = set()
+    for index, port in enumerate(ports):
+        path, number = f"spec.ports[{index}].nodePort", port.get("nodePort")
+        if not number:
+            continue
+        if kind == "ClusterIP":
+            yield forbidden(path, "may not be used when `type` is 'ClusterIP'")
+        if (port.get("protocol"), number) in seen:
+            yield duplicate(path, number)
+        seen.add((port.get("protocol"), number))
 
 
 def _validate_external_name(spec: Object) -> Iterator[Cause]:
     name = (spec.get("externalName") or "").removesuffix(".")
     if spec.get("clusterIP") or spec.get("clusterIPs"):
         yield forbidden("spec.clusterIPs", "may not be set for ExternalName services")
+    for field in ("ipFamilies", "ipFamilyPolicy"):
+        if spec.get(field):
+            yield forbidden(f"spec.{field}", "may not be set for ExternalName services")
     if not name:
         yield required("spec.externalName")
     else:
