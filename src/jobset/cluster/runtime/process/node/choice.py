@@ -9,6 +9,7 @@ from jobset.cluster.runtime.process.node.addresses import has_default_route
 from jobset.cluster.runtime.process.node.isolation import Isolation
 
 _TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TUN = "/dev/net/tun"
 
 
 class WayOut(NamedTuple):
@@ -31,7 +32,8 @@ def find_way_out() -> WayOut:
             needed = has_default_route(file)
     except OSError:
         needed = True
-    return WayOut(find_tool("slirp4netns"), needed)
+    usable = os.access(_TUN, os.R_OK | os.W_OK)
+    return WayOut(find_tool("slirp4netns") if usable else "", needed)
 
 
 def find_tool(name: str) -> str:

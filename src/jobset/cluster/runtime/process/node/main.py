@@ -58,9 +58,17 @@ class Node:
         self._selector.register(self._channel.fileno(), selectors.EVENT_READ, self._receive)
         self._open = True
         while self._open:
-            for key, _ in self._selector.select(1.0 if self._removing else None):
+            ready = self._selector.select(0) or self._idle()
+            for key, _ in ready:
                 key.data()
             self._use_force()
+
+    def _idle(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """Nothing has to be done just now: prepare for what will, then wait."""
+        network = self._pods.network
+        if isinstance(network, BridgedNetwork) and network.prepare():
+            return []
+        return self._selector.select(1.0 if self._removing else None)
 
     def _receive(self) -> None:
         messages = self._channel.receive()
@@ -231,7 +239,9 @@ def _serve(
     lease: socket.socket | None = None
     network: PodNetwork
     if choice.kind == "pod":
-        network, names = _enter_pod_network(scratch, isolation, way_out)
+        network, names, leads_out = _enter_pod_network(scratch, isolation, way_out)
+        if way_out.tool and not leads_out:
+            choice = choice._replace(sentence=f"{choice.sentence}, but it did not start: see node.log")
     else:
         if isolation.mounts:
             _enter(scratch, isolation, network=False)
@@ -247,7 +257,7 @@ def _serve(
     finally:
         pods.kill_all()
         if names is not None:
-            names.close()
+            names.finish()
         if lease is not None:
             lease.close()
         if cgroups is not None:
@@ -257,7 +267,8 @@ def _serve(
         _clean_up(wanted, scratch)
 
 
-def _enter_pod_network(scratch: str, isolation: Isolation, way_out: WayOut) -> tuple[BridgedNetwork, Channel]:
+def _enter_pod_network(scratch: str, isolation: Isolation, way_out: WayOut) -> tuple[BridgedNetwork, Channel, bool]:
+    """(the network, where to tell names, whether there is a way out)"""
     with open("/proc/net/route") as routes:
         subnet = free_pod_subnet(routes)
     ours, theirs = socket.socketpair()
@@ -268,17 +279,19 @@ def _enter_pod_network(scratch: str, isolation: Isolation, way_out: WayOut) -> t
     names = Channel(ours)
     _enter(scratch, isolation, network=True)
     addresses = AddressPool(subnet)
-    network = BridgedNetwork(addresses, gateway=addresses.reserved(2 if way_out.tool else 1))
+    leads_out = False
     if way_out.tool:
         names.send({"pid": int(os.readlink("/proc/self")), "subnet": subnet})  # as those outside count
-        if names.receive() == [{"ready": True}]:
-            network.plug(outside.TAP)
+        leads_out = names.receive() == [{"ready": True}]
+    network = BridgedNetwork(addresses, gateway=addresses.reserved(2 if leads_out else 1))
+    if leads_out:
+        network.plug(outside.TAP)
     udp, tcp = listen(network.bridge_address)
     names.send_with_fds({"sockets": 2}, [udp.fileno(), tcp.fileno()])
     udp.close()
     tcp.close()
     _write_nsswitch(scratch)
-    return network, names
+    return network, names, leads_out
 
 
 def _enter(scratch: str, isolation: Isolation, network: bool) -> None:

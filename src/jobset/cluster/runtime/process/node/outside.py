@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from jobset.cluster.runtime.process.node import linux
 from jobset.cluster.runtime.process.node.nameserver import serve_until_closed
@@ -22,17 +22,28 @@ def run(channel: Channel, way_out_tool: str) -> NoReturn:
     status = 1
     try:
         linux.die_with_parent(signal.SIGKILL)
-        leave_open = _start_way_out(channel, way_out_tool) if way_out_tool else -1
-        serve_until_closed(channel, forward=bool(way_out_tool))
-        if leave_open >= 0:
-            os.close(leave_open)
+        way_out = _start_way_out(channel, way_out_tool) if way_out_tool else None
+        serve_until_closed(channel, forward=way_out is not None)
+        if way_out is not None:
+            way_out.end()
         status = 0
     finally:
         os._exit(status)
 
 
-def _start_way_out(channel: Channel, tool: str) -> int:
-    """Wait to be told where, start slirp4netns there, say when it is up. Its life hangs on the returned descriptor."""
+class _WayOut(NamedTuple):
+    """A running slirp4netns, which ends when the descriptor is closed."""
+
+    pid: int
+    exit_fd: int
+
+    def end(self) -> None:
+        os.close(self.exit_fd)
+        os.waitpid(self.pid, 0)
+
+
+def _start_way_out(channel: Channel, tool: str) -> _WayOut | None:
+    """Wait to be told where, start slirp4netns there, say whether it is up."""
     for message in channel.receive() or []:
         exit_reading, exit_writing = os.pipe()
         ready_reading, ready_writing = os.pipe()
@@ -44,10 +55,12 @@ def _start_way_out(channel: Channel, tool: str) -> int:
         ]
         argv = [tool, "--mtu=65520", "--disable-host-loopback", f"--cidr={message['subnet']}/16"]
         argv += [f"--ready-fd={_READY_FD}", f"--exit-fd={_EXIT_FD}", str(message["pid"]), TAP]
-        os.posix_spawn(tool, argv, dict(os.environ), file_actions=actions)
+        started = _WayOut(os.posix_spawn(tool, argv, dict(os.environ), file_actions=actions), exit_writing)
         os.close(ready_writing)
         os.close(exit_reading)
         ready = os.read(ready_reading, 1) == b"1"
         channel.send({"ready": ready})
-        return exit_writing
-    return -1
+        if ready:
+            return started
+        started.end()
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -84,3 +85,11 @@ class Channel:
 
     def close(self) -> None:
         self._socket.close()
+
+    def finish(self) -> None:
+        """Say that nothing more will come, and wait until the other end has ended."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        while self.receive() is not None:
+            pass
+        self.close()
