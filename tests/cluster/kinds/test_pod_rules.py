@@ -158,13 +158,13 @@ SPEC_CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ),
     (
         {"volumes": [{"name": "v", "downwardAPI": {"items": [{"path": "a"}]}}]},
-        [("volumes[0].downwardAPI.items[0]", REQUIRED)],
+        [("volumes[0].downwardAPI", REQUIRED)],
     ),
     (
         {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {}, "configMap": {"name": "m"}}]}}]},
         [
-            ("volumes[0].projected.sources[0].configMap", FORBIDDEN),
             ("volumes[0].projected.sources[0].secret.name", REQUIRED),
+            ("volumes[0].projected.sources[0]", FORBIDDEN),
         ],
     ),
     (
@@ -173,6 +173,13 @@ SPEC_CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ),
     ({"hostNetwork": True, "containers": [container(ports=[{"containerPort": 80}])]}, []),
     ({"resourceClaims": [{"name": "g"}]}, [("resourceClaims[0]", INVALID)]),
+    (
+        {"volumes": [{"name": "v", "projected": {"sources": [
+            {"configMap": {"name": "m", "items": [{"key": "k", "path": "a"}]}},
+            {"secret": {"name": "s", "items": [{"key": "k", "path": "a"}]}}]}}]},
+        [("volumes[0].projected", INVALID)],
+    ),
+    ({"os": {"name": "plan9"}}, [("os", NOT_SUPPORTED)]),
     ({"dnsPolicy": "None"}, [("dnsConfig", REQUIRED)]),
     ({"dnsPolicy": "Mine"}, [("dnsPolicy", NOT_SUPPORTED)]),
     ({"dnsConfig": {"nameservers": ["nowhere"]}}, [("dnsConfig.nameservers[0]", INVALID)]),
@@ -213,7 +220,7 @@ SPEC_CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ),
     (
         {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}] * 2},
-        [("topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}", DUPLICATE)],
+        [("topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}", DUPLICATE)],
     ),
 ]  # fmt: skip
 

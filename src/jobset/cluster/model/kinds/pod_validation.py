@@ -26,6 +26,7 @@ from jobset.cluster.model.names import address
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
+_OPERATING_SYSTEMS = ("linux", "windows")
 _MAX_INT32 = 2**31 - 1
 _NAMESERVERS_MAX = 3
 _SEARCHES_MAX = 32
@@ -161,13 +162,12 @@ def _validate_names(spec: Object, path: str) -> Iterator[Cause]:
         yield from invalid_each(f"{here}.ip", ip, address(ip))
         for number, name in enumerate(alias.get("hostnames") or ()):
             yield from invalid_each(f"{here}.hostnames[{number}]", name, dns_subdomain_problems(name))
-    os_name = (spec.get("os") or {}).get("name")
-    if spec.get("os") is not None and os_name not in ("linux", "windows"):
-        yield (
-            required(f"{path}.os.name")
-            if not os_name
-            else not_supported(f"{path}.os.name", os_name, ("linux", "windows"))
-        )
+    if spec.get("os") is not None:
+        name = spec["os"].get("name")
+        if not name:
+            yield required(f"{path}.os.name", "cannot be empty")
+        elif name not in _OPERATING_SYSTEMS:
+            yield not_supported(f"{path}.os", name, _OPERATING_SYSTEMS)
 
 
 def _validate_varying(spec: Object, path: str) -> Iterator[Cause]:

@@ -150,14 +150,12 @@ def _validate_toleration(toleration: Object, path: str) -> Iterator[Cause]:
 
 
 def _validate_spread(constraints: list[Object], path: str) -> Iterator[Cause]:
-    seen: set[tuple[str, str]] = set()
-    for index, constraint in enumerate(constraints):
+    pairs = [(one.get("topologyKey") or "", one.get("whenUnsatisfiable") or "") for one in constraints]
+    for index, (constraint, pair) in enumerate(zip(constraints, pairs, strict=True)):
         here = f"{path}[{index}]"
         yield from _validate_constraint(constraint, here)
-        pair = (constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or "")
-        if pair in seen:
+        if pair in pairs[index + 1 :]:
             yield duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}")
-        seen.add(pair)
 
 
 def _validate_constraint(constraint: Object, path: str) -> Iterator[Cause]:
@@ -172,8 +170,8 @@ def _validate_constraint(constraint: Object, path: str) -> Iterator[Cause]:
     yield from one_of(f"{path}.whenUnsatisfiable", unsatisfiable, _UNSATISFIABLE)
     if domains is not None and domains <= 0:
         yield invalid(f"{path}.minDomains", domains, "must be greater than zero")
-    if domains is not None and unsatisfiable == "ScheduleAnyway":
-        detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"
+    if domains is not None and unsatisfiable != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
         yield invalid(f"{path}.minDomains", domains, detail)
     for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         if constraint.get(field) is not None and constraint[field] not in _INCLUSION:

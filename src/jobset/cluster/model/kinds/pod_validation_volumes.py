@@ -126,34 +126,44 @@ def _claim(source: Object, path: str) -> Iterator[Cause]:
 
 
 def _downward(source: Object, path: str) -> Iterator[Cause]:
+    """Problems of a file stand at the volume, without the file's index, as Kubernetes reports them."""
     yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
-    for index, item in enumerate(source.get("items") or ()):
-        here = f"{path}.items[{index}]"
-        if not item.get("path"):
-            yield required(f"{here}.path")
-        else:
-            yield from _file_path(item["path"], f"{here}.path")
+    for item in source.get("items") or ():
+        yield from _file_path(item.get("path") or "", f"{path}.path")
         field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
-        if field is not None and resource is not None:
-            yield invalid(here, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
-        elif field is not None:
-            yield from validate_field_ref(field, f"{here}.fieldRef", VOLUME_FIELDS)
+        if field is not None:
+            yield from validate_field_ref(field, f"{path}.fieldRef", VOLUME_FIELDS)
+            if resource is not None:
+                yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
         elif resource is not None:
-            yield from validate_resource_ref(resource, f"{here}.resourceFieldRef", of_volume=True)
+            yield from validate_resource_ref(resource, f"{path}.resourceFieldRef", of_volume=True)
         else:
-            yield required(here, "one of fieldRef and resourceFieldRef is required")
-        yield from _mode(item.get("mode"), f"{here}.mode")
+            yield required(path, "one of fieldRef and resourceFieldRef is required")
+        yield from _mode(item.get("mode"), f"{path}.mode")
 
 
 def _projected(source: Object, path: str) -> Iterator[Cause]:
     yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
+    seen: set[str] = set()
     for index, projection in enumerate(source.get("sources") or ()):
         here = f"{path}.sources[{index}]"
         present = [kind for kind in _PROJECTIONS if projection.get(kind) is not None]
-        for kind in present[1:]:
-            yield forbidden(f"{here}.{kind}", _ONE_PROJECTION)
-        for kind in present[:1]:
+        for kind in present:
             yield from _PROJECTIONS[kind](projection[kind], f"{here}.{kind}")
+            for name in _projected_paths(projection[kind]):
+                if name in seen:
+                    yield invalid(path, name, "conflicting duplicate paths")
+                seen.add(name)
+        if len(present) > 1:
+            yield forbidden(here, _ONE_PROJECTION)
+
+
+def _projected_paths(source: Object) -> list[str]:
+    """The files that a source says it makes; a token's is not compared."""
+    if "expirationSeconds" in source:
+        return []
+    named = [source, *(source.get("items") or ())]
+    return [one["path"] for one in named if one.get("path")]
 
 
 def _service_account_token(source: Object, path: str) -> Iterator[Cause]:
@@ -162,10 +172,8 @@ def _service_account_token(source: Object, path: str) -> Iterator[Cause]:
         yield invalid(f"{path}.expirationSeconds", duration, "may not specify a duration less than 10 minutes")
     if duration > _LONGEST_TOKEN_S:
         yield invalid(f"{path}.expirationSeconds", duration, "may not specify a duration larger than 2^32 seconds")
-    if not source.get("path"):
-        yield required(f"{path}.path")
-    else:
-        yield from _file_path(source["path"], f"{path}.path")
+    volume = path.rsplit(".sources[", 1)[0]
+    yield from _file_path(source.get("path") or "", f"{volume}.path")
 
 
 def _trust_bundle(source: Object, path: str) -> Iterator[Cause]:
@@ -177,8 +185,8 @@ def _nfs(source: Object, path: str) -> Iterator[Cause]:
         yield required(f"{path}.server")
     if not source.get("path"):
         yield required(f"{path}.path")
-    elif not source["path"].startswith("/"):
-        yield invalid(f"{path}.path", source["path"], "must be an absolute path")
+    if not (source.get("path") or "").startswith("/"):
+        yield invalid(f"{path}.path", source.get("path") or "", "must be an absolute path")
 
 
 def _csi(source: Object, path: str) -> Iterator[Cause]:
