@@ -111,6 +111,21 @@ def test_addresses_are_each_given_once_and_a_wished_one_only_if_free() -> None:
     )
 
 
+def test_an_evicted_pod_says_so_while_it_ends() -> None:
+    service = new_service()
+    created = service.create(PODS, "default", pod("a"))
+    service.create_subresource(PODS, "default", "a", "binding", {"target": {"name": "n"}})
+    stale = {"deleteOptions": {"preconditions": {"resourceVersion": created["metadata"]["resourceVersion"]}}}
+    with pytest.raises(Conflict):
+        service.create_subresource(PODS, "default", "a", "eviction", stale)
+    service.create_subresource(PODS, "default", "a", "eviction", {"deleteOptions": {"gracePeriodSeconds": 5}})
+    ending = service.get(PODS, "default", "a")
+    assert ending["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert [one["reason"] for one in ending["status"]["conditions"] if one["type"] == "DisruptionTarget"] == [
+        "EvictionByEvictionAPI"
+    ]
+
+
 def test_nothing_is_created_in_a_namespace_that_goes_and_system_namespaces_stay() -> None:
     service = new_service()
     service.create(NAMESPACES, "", {"metadata": {"name": "n"}})

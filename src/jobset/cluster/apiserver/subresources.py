@@ -52,17 +52,20 @@ class Subresources:
         return CREATED
 
     def _evict(self, pod: Object, body: Object) -> None:
+        """Delete the pod, marked as disrupted so that a Job's failure policy can tell it from a failure."""
         asked = body.get("deleteOptions") or {}
         preconditions = asked.get("preconditions") or {}
+        check_uid(PODS, pod, preconditions.get("uid", ""))
+        check_version(PODS, pod, preconditions.get("resourceVersion", ""))
         options = DeleteOptions(
-            uid=preconditions.get("uid", ""),
-            resource_version=preconditions.get("resourceVersion", ""),
             propagation=asked.get("propagationPolicy"),
             grace_period_s=asked.get("gracePeriodSeconds"),
             dry_run=bool(asked.get("dryRun")),
         )
-        metadata = pod["metadata"]
-        self._deletion.delete(PODS, metadata["namespace"], metadata["name"], options)
+        served = self._registry.of(PODS)
+        evicting = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        marked = {**pod, "status": self._with_condition(pod, "DisruptionTarget", evicting)}
+        self._deletion.mark(served, self._commits.put(served, marked, dry_run=options.dry_run), options)
 
     def _bound(self, pod: Object, binding: Object) -> Object:
         """The pod on the node that the binding names, with condition PodScheduled. Conflict, BadRequest."""
@@ -79,22 +82,23 @@ class Subresources:
             raise _refused(name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
         if pod["spec"].get("schedulingGates"):
             raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
-        bound = {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": self._scheduled(pod)}
+        bound = {
+            **pod,
+            "spec": {**pod["spec"], "nodeName": node},
+            "status": self._with_condition(pod, "PodScheduled", {}),
+        }
         for key in ("labels", "annotations"):
             if metadata.get(key):
                 merged = {**pod["metadata"].get(key, {}), **metadata[key]}
                 bound["metadata"] = {**bound["metadata"], key: merged}
         return bound
 
-    def _scheduled(self, pod: Object) -> Object:
-        condition = {
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": format_time(self._now()),
-        }
+    def _with_condition(self, pod: Object, type_: str, why: Object) -> Object:
+        """The pod's status with a condition that has become true."""
+        now = format_time(self._now())
+        condition = {"type": type_, "status": "True", "lastProbeTime": None, "lastTransitionTime": now, **why}
         status = pod.get("status") or {}
-        others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+        others = [one for one in status.get("conditions") or () if one.get("type") != type_]
         return {**status, "conditions": [*others, condition]}
 
 

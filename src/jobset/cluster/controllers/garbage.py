@@ -135,10 +135,12 @@ class GarbageCollector:
         if old is None:
             return
         replaced = new is None or new["metadata"]["uid"] != old["metadata"]["uid"]
+        owners = old["metadata"].get("ownerReferences") or ()
         if replaced:
             self._wake_dependents(old)
-        for owner in old["metadata"].get("ownerReferences") or ():
-            self._wake_waiting_owner(owner, old)
+        if replaced or (new is not None and new["metadata"].get("ownerReferences") is not owners):
+            for owner in owners:
+                self._wake_waiting_owner(owner, old)
 
     def _concerns_us(self, obj: Object) -> bool:
         if holds_for_dependents(obj):
@@ -174,7 +176,8 @@ class GarbageCollector:
         dependents = self._dependents(obj["metadata"]["uid"])
         if holds_for_dependents(obj):
             for found, dependent in dependents:
-                self._controllers[found].queue.add(key_of(dependent))
+                if not is_going(dependent):
+                    self._controllers[found].queue.add(key_of(dependent))
             return plan_owner(resource, obj, dependents)
         if is_going(obj):
             return Plan()

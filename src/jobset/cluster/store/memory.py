@@ -158,10 +158,11 @@ class MemoryStore:
 
     def list(self, resource: str, namespace: str = "", at: int | None = None) -> list[Object]:
         table = self._table(resource)
-        if at is None or at >= self.revision:
+        undone = table.since(at) if at is not None else ()
+        if not undone:
             return list(table.ordered(namespace))
         objects = {_key(obj): obj for obj in table.ordered(namespace)}
-        for change in table.since(at):
+        for change in undone:
             key = _key(change.object)
             if namespace and key[0] != namespace:
                 continue
