@@ -59,6 +59,7 @@ class Writing:
         self._chance = chance
 
     def create(self, resource: Resource, namespace: str, body: Object, options: WriteOptions) -> Object:
+        """AlreadyExists, Invalid, BadRequest, Forbidden; NotFound for the namespace."""
         served = self._registry.of(resource)
         kind = served.kind
         self._check_scope(resource, namespace)
@@ -75,12 +76,7 @@ class Writing:
             self._check(served, obj, metadata_problems(kind, obj["metadata"]))
         obj = kind.prepare_create(obj)
         self._check(served, obj, metadata_problems(kind, obj["metadata"]) + kind.validate(obj))
-        name = obj["metadata"]["name"]
-        if (present := self._store.get(served.storage, namespace, name)) is not None:
-            text = f'{resource} "{name}" already exists'
-            if "deletionTimestamp" in present["metadata"]:
-                text = f"object is being deleted: {text}"
-            raise refusal(AlreadyExists, resource, name, text)
+        self._check_absent(served, namespace, obj["metadata"]["name"])
         for step in served.last_steps:
             obj = step(obj, options.dry_run)
         return self._commits.put(served, obj, dry_run=options.dry_run)
@@ -149,8 +145,10 @@ class Writing:
             check_version(served.resource, current, metadata.get("resourceVersion", ""))
             metadata = carried_over(metadata, old_metadata)
             new = {**new, "metadata": old_metadata if metadata == old_metadata else metadata}
-        change = self._change_of_subresource if subresource else self._change
-        new, causes = change(served, current, new, subresource)
+        if subresource:
+            new, causes = self._change_of_subresource(served, current, new, subresource)
+        else:
+            new, causes = self._change(served, current, new)
         if new["metadata"] is not old_metadata:
             causes = metadata_change_problems(new["metadata"], old_metadata) + causes
         if causes:
@@ -161,7 +159,7 @@ class Writing:
             return current
         return self._commits.put(served, new, dry_run=options.dry_run)
 
-    def _change(self, served: Served, current: Object, new: Object, _: str) -> tuple[Object, list[Cause]]:
+    def _change(self, served: Served, current: Object, new: Object) -> tuple[Object, list[Cause]]:
         kind = served.kind
         if kind.resource == NAMESPACES or not _only_metadata(new, current):  # a namespace has defaults in metadata
             new = kind.prepare_update(kind.default(new), current)
@@ -215,6 +213,15 @@ class Writing:
     def _check(self, served: Served, obj: Object, causes: list[Cause]) -> None:
         if causes:
             raise invalid(served.judged_as, obj["metadata"].get("name", ""), causes)
+
+    def _check_absent(self, served: Served, namespace: str, name: str) -> None:
+        present = self._store.get(served.storage, namespace, name)
+        if present is None:
+            return
+        text = f'{served.resource} "{name}" already exists'
+        if "deletionTimestamp" in present["metadata"]:
+            text = f"object is being deleted: {text}"
+        raise refusal(AlreadyExists, served.resource, name, text)
 
     def _check_scope(self, resource: Resource, namespace: str) -> None:
         if resource.namespaced and not namespace:
