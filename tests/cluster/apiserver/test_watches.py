@@ -38,6 +38,18 @@ async def test_a_watcher_of_one_face_of_events_sees_what_came_by_the_other() -> 
     assert (seen.object["note"], seen.object["regarding"]["name"]) == ("so be it", "p")
 
 
+async def test_events_are_forgotten_an_hour_after_their_last_change() -> None:
+    client = new_client()
+    for name in ("old", "fresh"):
+        await client.create(CORE_EVENTS, {**event(), "metadata": {"name": name, "namespace": "default"}})
+    await asyncio.sleep(3000)
+    await client.patch(CORE_EVENTS, "default", "fresh", {"count": 2})
+    await asyncio.sleep(1000)
+    await client.create(CORE_EVENTS, event())
+    found = await client.list(CORE_EVENTS, dict)
+    assert [one["metadata"]["name"] for one in found.items] == ["e", "fresh"]
+
+
 async def test_a_busy_writer_lets_the_readers_in_between() -> None:
     client = new_client()
     batches_seen = 0

@@ -18,6 +18,7 @@ from jobset.client.port import PatchType
 from jobset.cluster.apiserver.commits import Commits
 from jobset.cluster.apiserver.definitions import Definitions
 from jobset.cluster.apiserver.deletion import Deletion
+from jobset.cluster.apiserver.event_expiry import EventExpiry
 from jobset.cluster.apiserver.metadata import refusal
 from jobset.cluster.apiserver.options import DELETE, LIST, WRITE, DeleteOptions, ListOptions, WatchOptions, WriteOptions
 from jobset.cluster.apiserver.reading import Page, Reading, Watching
@@ -47,6 +48,7 @@ class ApiService:
         self._subresources = Subresources(store, self.registry, commits, self._deletion, now)
         self.registry.of(SERVICES).last_steps.append(ServiceAddresses(store).complete)
         self.registry.of(PODS).hooks.append(self._admit_priority)
+        EventExpiry(store, commits, now)
         Definitions(store, self.registry, commits, self._deletion, now)
         self._create_what_every_cluster_has()
 
