@@ -76,10 +76,16 @@ def changed(old: Object, **spec: Any) -> list[str]:
 
 
 def placed(old: Object) -> Object:
-    """The template with other nodes and other resources."""
+    """The template for other nodes."""
+    template = old["spec"]["template"]
+    return {**template, "spec": {**template["spec"], "nodeSelector": {"a": "b"}}}
+
+
+def resized(old: Object) -> Object:
+    """The template with other resources."""
     template = old["spec"]["template"]
     containers = [{**template["spec"]["containers"][0], "resources": {"requests": {"cpu": "1"}}}]
-    return {**template, "spec": {**template["spec"], "nodeSelector": {"a": "b"}, "containers": containers}}
+    return {**template, "spec": {**template["spec"], "containers": containers}}
 
 
 def test_what_an_update_may_change() -> None:
@@ -100,19 +106,25 @@ def test_an_indexed_job_is_elastic() -> None:
 SUSPENDED: Object = {"conditions": [{"type": "Suspended", "status": "True"}], "startTime": "2026-01-01T00:00:00Z"}
 
 
+STARTED: Object = {"startTime": "2026-01-01T00:00:00Z"}
+
+
 @pytest.mark.parametrize(
-    ("suspend", "status", "allowed"),
+    ("suspend", "status", "placement", "resources"),
     [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"startTime": "2026-01-01T00:00:00Z"}, False),
-        (True, SUSPENDED, True),
-        (True, {**SUSPENDED, "active": 1}, False),
+        (False, {}, ["spec.template"], ["spec.template"]),
+        (True, {}, [], ["spec.template"]),
+        (True, STARTED, ["spec.template"], ["spec.template"]),
+        (True, SUSPENDED, [], []),
+        (True, {**SUSPENDED, "active": 1}, ["spec.template"], ["spec.template"]),
     ],
 )
-def test_placement_changes_only_while_nothing_runs(suspend: bool, status: Object, allowed: bool) -> None:
+def test_the_template_changes_only_while_nothing_runs(
+    suspend: bool, status: Object, placement: list[str], resources: list[str]
+) -> None:
     old = {**job(suspend=suspend), "status": status}
-    assert changed(old, template=placed(old), suspend=False) == ([] if allowed else ["spec.template"])
+    assert changed(old, template=placed(old), suspend=False) == placement
+    assert changed(old, template=resized(old), suspend=False) == resources
 
 
 def test_the_image_of_a_suspended_job_stays() -> None:
@@ -130,9 +142,9 @@ def told(status: Object, before: Object, **spec: Any) -> list[str]:
     return [cause.field for cause in JOB.subresources["status"].validate_update(new, old)]
 
 
-STARTED = "2026-01-01T00:00:00Z"
+START = "2026-01-01T00:00:00Z"
 DONE: Object = {
-    "startTime": STARTED,
+    "startTime": START,
     "completionTime": "2026-01-01T00:01:00Z",
     "succeeded": 1,
     "conditions": [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}],
@@ -142,13 +154,13 @@ DONE: Object = {
 @pytest.mark.parametrize(
     ("status", "before", "expected"),
     [
-        (DONE, {"startTime": STARTED}, []),
-        ({**DONE, "active": 1}, {"startTime": STARTED, "active": 1}, ["status.active"]),
-        ({**DONE, "completionTime": "2025-01-01T00:00:00Z"}, {"startTime": STARTED}, ["status.completionTime"]),
+        (DONE, {"startTime": START}, []),
+        ({**DONE, "active": 1}, {"startTime": START, "active": 1}, ["status.active"]),
+        ({**DONE, "completionTime": "2025-01-01T00:00:00Z"}, {"startTime": START}, ["status.completionTime"]),
         ({**DONE, "completionTime": "2026-01-01T00:02:00Z"}, DONE, ["status.completionTime"]),
-        ({"startTime": STARTED, "completionTime": STARTED}, {"startTime": STARTED}, ["status.completionTime"]),
-        ({"startTime": "2026-01-01T00:00:09Z"}, {"startTime": STARTED}, ["status.startTime"]),
-        ({}, {"startTime": STARTED}, ["status.startTime"]),
+        ({"startTime": START, "completionTime": START}, {"startTime": START}, ["status.completionTime"]),
+        ({"startTime": "2026-01-01T00:00:09Z"}, {"startTime": START}, ["status.startTime"]),
+        ({}, {"startTime": START}, ["status.startTime"]),
         ({"succeeded": 1}, {"succeeded": 2}, ["status.succeeded"]),
         ({"completedIndexes": "0"}, {}, ["status.completedIndexes"]),
     ],

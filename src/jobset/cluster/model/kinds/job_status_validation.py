@@ -58,7 +58,7 @@ def _condition_problems(true: set[str], was_true: set[str]) -> Iterator[Cause]:
         yield _story(_CONDITIONS, "cannot set Failed=True condition without the FailureTarget=true condition")
     if "Complete" in true & changed and "SuccessCriteriaMet" not in true:
         yield _story(_CONDITIONS, "cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
-    if "SuccessCriteriaMet" in true & changed:
+    if "SuccessCriteriaMet" in true:
         for other in ("Failed", "FailureTarget"):
             if other in true:
                 yield _story(_CONDITIONS, f"cannot set SuccessCriteriaMet=True and {other}=true conditions")
@@ -97,10 +97,8 @@ def _start_problems(status: Object, before: Object, *, suspended: bool) -> Itera
     started, earlier = status.get("startTime"), before.get("startTime")
     if suspended or not earlier or started == earlier:
         return
-    if not started:
+    if not started or parse_time(started) != parse_time(earlier):
         yield required("status.startTime", "startTime cannot be removed for unsuspended job")
-    elif parse_time(started) != parse_time(earlier):
-        yield invalid("status.startTime", started, "startTime cannot be modified for unsuspended job")
 
 
 def _counter_problems(status: Object, before: Object, *, indexed: bool) -> Iterator[Cause]:

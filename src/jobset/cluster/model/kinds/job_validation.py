@@ -173,8 +173,10 @@ def _validate_template(spec: Object) -> Iterator[Cause]:
     if not _good_templates.get(template, _is_good_template):
         yield from validate_template(template, "spec.template")
     path = "spec.template.spec.restartPolicy"
-    if policy not in ("OnFailure", "Never"):
+    if policy == "Always":
         yield required(path, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(path, policy, ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") is not None and policy != "Never":
         yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
