@@ -75,8 +75,8 @@ def decoded(kind: Kind, obj: Object, options: WriteOptions, current: Object | No
     unknown = [cause.field for cause in structure.unknown(obj, "")]
     _tell_unknown(kind, obj, unknown, options, is_patch=current is not None)
     known: Object = structure.pruned(obj) if unknown else obj
-    decoded: Object = _without_empty(structure, structure.without_nulls(known))
-    return decoded
+    result: Object = _without_empty(structure, structure.without_nulls(known))
+    return result
 
 
 def _custom(kind: Kind, obj: Object, options: WriteOptions, *, is_patch: bool) -> Object:
