@@ -48,6 +48,8 @@ SPEC_CASES: list[tuple[Schema, Any, list[tuple[str, str]]]] = [
     ({"type": "string", "format": "date-time"}, "yesterday", [("", "FieldValueTypeInvalid")]),
     ({"type": "string", "format": "ipv4"}, "1.2.3", [("", "FieldValueTypeInvalid")]),
     ({"type": "string", "format": "of-my-own"}, "anything", []),
+    ({"type": "string", "format": "uri"}, "https://example.com/a", []),
+    ({"type": "string", "format": "uri"}, "not a uri", [("", "FieldValueTypeInvalid")]),
     ({"type": "array", "items": {"type": "string"}, "minItems": 1}, [], [("", "FieldValueInvalid")]),
     (
         {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}},

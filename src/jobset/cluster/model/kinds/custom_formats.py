@@ -8,12 +8,12 @@ from binascii import Error as NotBase64
 from collections.abc import Callable
 from datetime import date, datetime
 from ipaddress import IPv4Address, IPv6Address, ip_network
-from urllib.parse import urlsplit
 
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _HOSTNAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,62})?)*\.?", re.ASCII)
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:|/)[^\s]*", re.ASCII)
 _MAC = re.compile(r"([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}", re.ASCII)
 _DURATION = re.compile(
     r"[+-]?(\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|w))+|\d+\s*(nanoseconds?|seconds?|minutes?|hours?|days?|weeks?)"
@@ -39,10 +39,6 @@ def _is_date_time(text: str) -> bool:
     return _DATE_TIME.fullmatch(text) is not None and _reads(datetime.fromisoformat)(text.upper())
 
 
-def _is_uri(text: str) -> bool:
-    return bool(_reads(urlsplit)(text) and (urlsplit(text).scheme or text.startswith("/")))
-
-
 FORMATS: dict[str, Callable[[str], bool]] = {
     "date-time": _is_date_time,
     "datetime": _is_date_time,
@@ -55,6 +51,6 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "email": _matches(_EMAIL),
     "hostname": _matches(_HOSTNAME),
     "mac": _matches(_MAC),
-    "uri": _is_uri,
+    "uri": _matches(_URI),
     "duration": _matches(_DURATION),
 }
