@@ -189,7 +189,8 @@ class EndpointsController:
             return CreateObject(ENDPOINT_SLICES, wanted, WHY)
         if current["addressType"] != wanted["addressType"]:
             return _delete(current)
-        patch = {part: wanted[part] for part in ("endpoints", "ports") if current.get(part) != wanted[part]}
+        lists = {part: wanted.get(part) or [] for part in ("endpoints", "ports")}
+        patch: Object = {part: items for part, items in lists.items() if (current.get(part) or []) != items}
         if (current["metadata"].get("labels") or {}) != wanted["metadata"]["labels"]:
             patch["metadata"] = {"labels": wanted["metadata"]["labels"]}
         return PatchObject(ENDPOINT_SLICES, namespace, name, patch, WHY) if patch else None

@@ -215,7 +215,7 @@ def slice_object(service: Object, slice_: Slice) -> Object:
         },
         "addressType": family,
         "endpoints": [endpoint.body for endpoint in slice_.endpoints.values()],
-        "ports": _port_objects(ports),
+        **({"ports": _port_objects(ports)} if ports else {}),
     }
 
 

@@ -22,6 +22,8 @@ class SchedulingQueue:
         self._ready: dict[str, PodInfo] = {}
         self._parked: dict[str, PodInfo] = {}
         self._by_demands: dict[NodeDemands, dict[str, PodInfo]] = {}
+        self._sociable: dict[str, PodInfo] = {}
+        """The parked pods that look at other pods or share claims; all others care for nodes alone."""
         self._stirred: dict[str, PodInfo] = {}
         self._arrival: dict[str, int] = {}
         self._arrivals = 0
@@ -75,6 +77,8 @@ class SchedulingQueue:
         self._unpark(pod.uid)
         self._parked[pod.uid] = pod
         self._by_demands.setdefault(pod.demands, {})[pod.uid] = pod
+        if pod.neighbours or pod.claims:
+            self._sociable[pod.uid] = pod
 
     def release(self) -> None:
         """The stirred pods become ready."""
@@ -122,8 +126,8 @@ class SchedulingQueue:
             self._stir((self._parked[uid],))
 
     def _stir_if(self, hopeful: Callable[[PodInfo], bool]) -> None:
-        if self._parked:
-            self._stir([pod for pod in self._parked.values() if hopeful(pod)])
+        if self._sociable:
+            self._stir([pod for pod in self._sociable.values() if hopeful(pod)])
 
     def _stir(self, pods: Iterable[PodInfo]) -> None:
         for pod in list(pods):
@@ -134,6 +138,7 @@ class SchedulingQueue:
         pod = self._parked.pop(uid, None)
         if pod is None:
             return
+        self._sociable.pop(uid, None)
         kin = self._by_demands[pod.demands]
         del kin[uid]
         if not kin:
