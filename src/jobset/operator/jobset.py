@@ -20,6 +20,7 @@ from jobset.api.jobset import API_VERSION, KIND, JobSet, from_object
 from jobset.api.meta import Object, OwnerReference, controller_of
 from jobset.api.resources import JOBS, JOBSETS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from jobset.client.port import Client
+from jobset.core.buckets import failure_of
 from jobset.core.features import FeatureGates
 from jobset.core.names import service_name
 from jobset.core.observed import Observed, is_controlled_by, observed_of
@@ -32,6 +33,10 @@ from jobset.reconcile.informer import Informer, Key, key_of
 from jobset.reconcile.worker import Controller, Outcome
 
 DEFAULT_WORKERS = 8
+PACE_PER_JOB_S = 0.001
+MAX_PACE_S = 1.0
+"""A pass costs time for each Job, and each Job changes: so changes that can wait are gathered for a time that grows with
+the Jobs. That keeps the passes' share of the time constant, and the status writes few."""
 
 _BY_OWNER = "controller-uid"
 _RAW = cast("type[Object]", dict)
@@ -111,14 +116,20 @@ class JobSetController:
         )
 
     def _on_jobset(self, old: Object | None, new: Object | None) -> None:
-        self._controller.queue.add(key_of(new or old))
+        key = key_of(new or old)
+        if old is not None and new is not None and _only_progress(old, new):
+            self._controller.queue.add_after(key, self._pace_s(new["metadata"]["uid"]))
+        else:
+            self._controller.queue.add(key)
 
     def _on_job(self, old: Job | None, new: Job | None) -> None:
         if old is not None and new is not None and _same_to_us(old, new):
             return
+        urgent = new is not None and failure_of(new) is not None
         for job in (old, new):
             if job is not None and _is_jobset(owner := job.metadata.controller):
-                self._controller.queue.add((job.metadata.namespace, owner.name))
+                delay_s = 0.0 if urgent else self._pace_s(owner.uid)
+                self._controller.queue.add_after((job.metadata.namespace, owner.name), delay_s)
         self._wake_waiting(JOBS, key_of(new or old))
 
     def _on_service(self, old: Object | None, new: Object | None) -> None:
@@ -133,6 +144,9 @@ class JobSetController:
             jobset = (old["metadata"].get("labels") or {}).get(labels.JOBSET_NAME)
             if jobset:
                 self._controller.queue.add((key_of(old)[0], jobset))
+
+    def _pace_s(self, uid: str) -> float:
+        return min(PACE_PER_JOB_S * self._jobs.cache.count(_BY_OWNER, uid), MAX_PACE_S)
 
     def _wake_waiting(self, resource: Resource, key: Key) -> None:
         for waiting in sorted(self._in_the_way.get((resource, *key), ())):
@@ -176,6 +190,23 @@ def _is_jobset(owner: OwnerReference | None) -> TypeGuard[OwnerReference]:
 def _owner_uid(job: Job) -> tuple[str, ...]:
     owner = job.metadata.controller
     return (owner.uid,) if _is_jobset(owner) else ()
+
+
+def _only_progress(old: Object, new: Object) -> bool:
+    """Whether a change of a JobSet is no more than its own status showing how far its Jobs are."""
+    before, after = old.get("status") or {}, new.get("status") or {}
+    return (
+        old["metadata"].get("generation") == new["metadata"].get("generation")
+        and old["metadata"]["uid"] == new["metadata"]["uid"]
+        and before.get("restarts") == after.get("restarts")
+        and before.get("terminalState") == after.get("terminalState")
+        and _job_restarts(before) == _job_restarts(after)
+        and "deletionTimestamp" not in new["metadata"]
+    )
+
+
+def _job_restarts(status: Object) -> list[object]:
+    return [entry.get("jobRestarts") for entry in status.get("replicatedJobsStatus") or ()]
 
 
 def _same_to_us(old: Job, new: Job) -> bool:

@@ -64,6 +64,10 @@ class Cache(Generic[T]):
         """The objects whose index function gave `value`, oldest insertion first."""
         return list(self._indexes[index].get(value, {}).values())
 
+    def count(self, index: str, value: str) -> int:
+        """How many `by_index` would give."""
+        return len(self._indexes[index].get(value, ()))
+
     def __len__(self) -> int:
         return len(self._objects)
 

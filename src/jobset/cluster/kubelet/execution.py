@@ -16,7 +16,7 @@ from jobset.cluster.kubelet import env, probes, volumes
 from jobset.cluster.kubelet.argv import CANNOT_START, build_argv
 from jobset.cluster.kubelet.cri_log import tail_text
 from jobset.cluster.kubelet.devices import Devices
-from jobset.cluster.kubelet.pods import PodRun
+from jobset.cluster.kubelet.pods import LOGS, PodRun
 from jobset.cluster.kubelet.resource_field import cpu_limit_cores, memory_limit_bytes, pod_limits
 from jobset.cluster.kubelet.sources import ConfigError, fetch
 from jobset.cluster.model.pod_lifecycle.state import (
@@ -89,7 +89,7 @@ class Executor:
         return SandboxReady(sandbox.ip)
 
     async def _make_volumes(self, run: PodRun) -> None:
-        run.directory.mkdir(parents=True, exist_ok=True)
+        (run.directory / LOGS).mkdir(parents=True, exist_ok=True)
         wanted = run.pod["spec"].get("volumes")
         if not wanted:
             return
@@ -113,7 +113,7 @@ class Executor:
         container = run.container(order.container)
         try:
             config = await self._container_config(run, container, order.attempt)
-            config.log_path.parent.mkdir(parents=True, exist_ok=True)
+            config.log_path.parent.mkdir(exist_ok=True)
             await self._runtime.start_container(run.uid, config)
         except ConfigError as error:
             final = CANNOT_START_CODE if error.reason == CANNOT_START else None

@@ -11,6 +11,7 @@ from jobset.cluster.model.pod_lifecycle.spec import read_pod
 from jobset.cluster.model.pod_lifecycle.state import BackOff, Event, Instruction, PodState, initial
 from jobset.reconcile.informer import Key, resource_version_of
 
+LOGS = "logs"
 FINAL_PHASES = ("Succeeded", "Failed")
 
 
@@ -58,7 +59,7 @@ def pod_directory(root: Path, pod: Object) -> Path:
 
 def log_path(directory: Path, container: str, attempt: int) -> Path:
     """The log of one run of a container below its pod's directory."""
-    return directory / "logs" / container / f"{attempt}.log"
+    return directory / LOGS / container / f"{attempt}.log"
 
 
 def key_of_run(pod: Object) -> Key:
