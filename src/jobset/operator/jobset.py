@@ -35,8 +35,8 @@ from jobset.reconcile.worker import Controller, Outcome
 DEFAULT_WORKERS = 8
 PACE_PER_JOB_S = 0.001
 MAX_PACE_S = 1.0
-"""A pass costs time for each Job, and each Job changes: so changes that can wait are gathered for a time that grows with
-the Jobs. That keeps the passes' share of the time constant, and the status writes few."""
+"""A pass costs time for each Job, and each Job changes: so changes that can wait are gathered for a time that grows
+with the Jobs. That keeps the passes' share of the time constant, and the status writes few."""
 
 _BY_OWNER = "controller-uid"
 _RAW = cast("type[Object]", dict)
