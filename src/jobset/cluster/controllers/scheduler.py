@@ -27,6 +27,8 @@ from jobset.reconcile.informer import Key, SharedInformers
 from jobset.reconcile.worker import Controller, Outcome
 
 BATCH = 64
+SEARCHES = 8
+"""A pod for which no node will do costs a look at all nodes: after so many others get their turn."""
 MAX_PARALLEL = 16
 RETRY_DELAY_S_PER_POD = 0.001
 RETRY_DELAY_MAX_S = 2.0
@@ -110,7 +112,8 @@ class Scheduler:
         feed.apply_changes()
         batch: list[Decided] = []
         hopeless: dict[tuple[NodeDemands, int, bool], Waiting] = {}
-        while len(batch) < BATCH and (pod := feed.queue.pop()) is not None:
+        searches = 0
+        while len(batch) < BATCH and searches < SEARCHES and (pod := feed.queue.pop()) is not None:
             alike = (pod.demands, pod.priority, pod.may_preempt)
             known = hopeless.get(alike) if _is_plain(pod) else None
             decision = known or decide(feed.state, pod)
@@ -119,6 +122,7 @@ class Scheduler:
                 feed.assume(pod, decision.node)
                 continue
             feed.queue.park(pod)
+            searches += known is None
             if decision.preemption is not None:
                 self._make_room(pod, decision.preemption)
             elif _is_plain(pod):
