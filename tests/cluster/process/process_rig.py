@@ -125,3 +125,9 @@ async def wait_none(marker: str) -> None:
     async with asyncio.timeout(LIMIT_S):
         while processes_with(marker):
             await asyncio.sleep(0.01)
+
+
+async def wait_some(marker: str, count: int) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while len(processes_with(marker)) < count:
+            await asyncio.sleep(0.01)

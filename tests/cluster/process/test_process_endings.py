@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from process_rig import processes_with, rig, wait_none
+from process_rig import processes_with, rig, wait_none, wait_some
 
 from jobset.cluster.runtime.port import CannotStart
 from jobset.cluster.runtime.process.runtime import Network
@@ -41,7 +41,7 @@ async def test_sigkill_reaches_detached_descendants(place: Path) -> None:
         script = "(setsid sleep 300 &) ; setsid setsid sleep 301 & trap '' TERM; echo ready; while :; do sleep 1; done"
         container = await r.start("a", "sh", "-c", script, env={marker: "1"})
         await r.wait_output("a", "ready")
-        assert len(processes_with(marker)) >= 3
+        await wait_some(marker, 3)
         await r.runtime.signal_container(container, signal.SIGKILL)
         end = await r.wait_exit(container)
         assert (end.exit_code, end.signal) == (137, 9)
@@ -84,7 +84,7 @@ async def test_containers_start_side_by_side(place: Path, network: Network) -> N
         async with asyncio.TaskGroup() as group:
             for number in range(8):
                 group.create_task(r.run(f"p{number}", "sleep", "0.5"))
-        assert time.monotonic() - before < 2.0
+        assert time.monotonic() - before < 3.0
 
 
 async def test_removing_a_sandbox_kills_what_runs_in_it(place: Path, network: Network) -> None:
@@ -107,7 +107,7 @@ async def test_close_leaves_nothing(place: Path, network: Network) -> None:
         for number in range(4):
             await r.sandbox(f"p{number}")
             await r.start(f"p{number}", "sh", "-c", "(setsid sleep 300 &); sleep 300", env={marker: "1"})
-        assert len(processes_with(marker)) >= 4
+        await wait_some(marker, 4)
     assert processes_with(marker) == []
     assert _surroundings() == before
 
@@ -127,7 +127,7 @@ async def test_killing_the_program_leaves_nothing(place: Path, network: Network)
     )
     ready = json.loads(await asyncio.wait_for(program.stdout.readline(), 20))
     assert ready == {"running": 4}
-    assert len(processes_with(marker)) >= 4
+    await wait_some(marker, 4)
     program.kill()
     await program.wait()
     await wait_none(marker)

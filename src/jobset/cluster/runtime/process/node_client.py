@@ -47,22 +47,19 @@ class NodeClient:
         self._waiting: dict[int, asyncio.Future[tuple[Any, socket.socket | None]]] = {}
         self._numbers = itertools.count(1)
         self._ready: asyncio.Future[Message] | None = None
-        self._ended: asyncio.Event = asyncio.Event()
+        self._ended = asyncio.Event()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._closing = False
 
-    async def start(self, setup: Message, log: Path) -> Message:
-        """Start the process and return what it says of the machine. `log` gets what it has to complain about."""
-        loop = asyncio.get_running_loop()
+    def launch(self, setup: Message, log: Path) -> None:
+        """Start the process and tell it to set up. Needs no event loop. `log` gets what it has to complain about."""
         ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        package = __package__ or ""
-        boot = _BOOT.format(source=str(_SOURCE), package=package, fd=theirs.fileno())
+        boot = _BOOT.format(source=str(_SOURCE), package=__package__, fd=theirs.fileno())
         self._log = log.open("w+b")  # kept open: the directory may be gone when the last words are wanted
         with theirs:
-            self._process = subprocess.Popen(  # noqa: ASYNC220 - half a millisecond, and the one way that does not fork
+            self._process = subprocess.Popen(
                 [sys.executable, "-S", "-I", "-E", "-c", boot],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -70,10 +67,16 @@ class NodeClient:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # a Ctrl-C at our terminal is for us to handle
             )
+        ours.sendall(encode(setup))
+        ours.setblocking(False)
         self._socket = ours
+
+    async def wait_ready(self) -> Message:
+        """What the launched process says of the machine. Raises NodeError."""
+        assert self._socket is not None
+        loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        loop.add_reader(ours.fileno(), self._receive)
-        self._send(setup)
+        loop.add_reader(self._socket.fileno(), self._receive)
         return await self._ready
 
     async def request(self, op: str, **fields: Any) -> Any:

@@ -53,7 +53,8 @@ async def choose_network(requested: Network, directory: Path) -> NetworkChoice:
     setup = {"directory": str(directory), "owns_directory": False, "network": requested, "only_choose": True}
     log = directory / "node.log"
     try:
-        return _choice(await node.start(setup, log))
+        node.launch(setup, log)
+        return _choice(await node.wait_ready())
     except NodeError as error:
         raise CannotStart(str(error)) from error
     finally:
@@ -81,17 +82,26 @@ class ProcessRuntime:
         self._requested = network
         self._owns_directory = owns_directory
         self._node = NodeClient(self._event, self._gone)
+        self._launched = False
         self._running: dict[ContainerId, datetime] = {}
 
-    async def start(self) -> None:
+    def launch(self) -> None:
+        """Start the node process. `start` does it too; earlier, it gets ready while the program is still loading."""
+        if self._launched:
+            return
+        self._launched = True
         setup = {
             "directory": str(self._directory),
             "owns_directory": self._owns_directory,
             "network": self._requested,
             "only_choose": False,
         }
+        self._node.launch(setup, self._directory / "node.log")
+
+    async def start(self) -> None:
+        self.launch()
         try:
-            self.network = _choice(await self._node.start(setup, self._directory / "node.log"))
+            self.network = _choice(await self._node.wait_ready())
         except NodeError as error:
             raise CannotStart(str(error)) from error
         except CannotStart:

@@ -58,17 +58,9 @@ class Node:
         self._selector.register(self._channel.fileno(), selectors.EVENT_READ, self._receive)
         self._open = True
         while self._open:
-            ready = self._selector.select(0) or self._idle()
-            for key, _ in ready:
+            for key, _ in self._selector.select(1.0 if self._removing else None):
                 key.data()
             self._use_force()
-
-    def _idle(self) -> list[tuple[selectors.SelectorKey, int]]:
-        """Nothing has to be done just now: prepare for what will, then wait."""
-        network = self._pods.network
-        if isinstance(network, BridgedNetwork) and network.prepare():
-            return []
-        return self._selector.select(1.0 if self._removing else None)
 
     def _receive(self) -> None:
         messages = self._channel.receive()

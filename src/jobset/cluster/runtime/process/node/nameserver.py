@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from jobset.cluster.runtime.process.node.name_files import CLUSTER_DOMAIN
-from jobset.cluster.runtime.process.node.wire import Channel
+from jobset.cluster.runtime.process.node.wire import Channel, Message
 
 TTL_S = 5
 UDP_LIMIT_BYTES = 512
@@ -134,13 +134,16 @@ class NameServer:
                 messages = channel.receive()
                 if messages is None:
                     return
-                for message in messages:
-                    self.zone.set_names(message["namespace"], message["names"])
+                self.learn(messages)
             if self._udp.fileno() in ready:
                 self._answer_udp()
             if self._upstream.fileno() in ready:
                 self._pass_back()
             self._give_up()
+
+    def learn(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.zone.set_names(message["namespace"], message["names"])
 
     def _answer_udp(self) -> None:
         packet, client = self._udp.recvfrom(4096)
@@ -255,4 +258,6 @@ def serve_until_closed(channel: Channel, forward: bool) -> None:
         with open("/etc/resolv.conf") as file:
             upstreams = host_resolvers(file)
     udp, tcp = (socket.socket(fileno=fd) for fd in received[1])
-    NameServer(udp, tcp, upstreams).serve(channel)
+    server = NameServer(udp, tcp, upstreams)
+    server.learn(received[0][1:])  # what arrived in one piece with the sockets
+    server.serve(channel)

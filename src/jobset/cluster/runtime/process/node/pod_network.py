@@ -18,7 +18,6 @@ from jobset.cluster.runtime.process.node.netlink import LOOPBACK_INDEX, Netlink
 
 BRIDGE = "pods0"
 PREFIX_LENGTH = 16
-SPARE_NETWORKS = 8
 
 
 class Attachment(NamedTuple):
@@ -102,7 +101,6 @@ class BridgedNetwork:
         self._gateway = gateway
         self._own = _OwnNamespaces(["net", "uts", "ipc"])
         self._nodes: dict[str, _NodeNetwork] = {}
-        self._spare: list[tuple[str, int]] = []  # networks made ahead, in idle moments
         self._cables = 0
         self.bridge_address = addresses.reserved(1)
         self._netlink = Netlink()
@@ -117,18 +115,6 @@ class BridgedNetwork:
     def plug(self, interface: str) -> None:
         """Make an interface that appeared in our namespace a port of the bridge."""
         self._netlink.plug(socket.if_nametoindex(interface), self._bridge)
-
-    def prepare(self) -> bool:
-        """Make one network ahead. False when there are enough."""
-        if len(self._spare) >= SPARE_NETWORKS:
-            return False
-        try:
-            self._spare.append(self._make_network(""))
-        except OSError:
-            return False  # whoever needs it will see why
-        finally:
-            self._own.come_back()
-        return True
 
     def attach(self, hostname: str, wanted_address: str, node: str) -> Attachment:
         linux.unshare(linux.CLONE_NEWUTS | linux.CLONE_NEWIPC)
@@ -176,11 +162,6 @@ class BridgedNetwork:
         return shared
 
     def _new_network(self, wanted_address: str) -> tuple[str, int]:
-        if self._spare and not wanted_address:
-            return self._spare.pop(0)
-        return self._make_network(wanted_address)
-
-    def _make_network(self, wanted_address: str) -> tuple[str, int]:
         """(address, descriptor of the namespace); leaves us in the new namespace."""
         address = self._addresses.take(wanted_address)
         network_fd = -1
