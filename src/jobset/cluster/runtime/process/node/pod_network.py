@@ -7,6 +7,7 @@ one, and pods of two do not. `SharedNetwork` (kind `host`): everybody in the hos
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -110,7 +111,8 @@ class BridgedNetwork:
         self._netlink.up(self._bridge)
         self._netlink.add_address(self._bridge, self.bridge_address, PREFIX_LENGTH)
         # forwarding without a route refuses what has no way out; without forwarding it would be waited for in vain
-        _set_ipv4("ip_forward", 1)
+        _set("ipv4/ip_forward", 1)
+        _ipv4_only()
 
     def plug(self, interface: str) -> None:
         """Make an interface that appeared in our namespace a port of the bridge."""
@@ -168,6 +170,7 @@ class BridgedNetwork:
         try:
             linux.unshare(linux.CLONE_NEWNET)
             network_fd = _open_namespace("net")
+            _ipv4_only()
             self._cables += 1
             self._netlink.add_veth(f"pod{self._cables}", "eth0", network_fd, self._bridge)
             self._configure(address)
@@ -190,10 +193,16 @@ class BridgedNetwork:
         finally:
             netlink.close()
         # a container may listen on port 80, as it may with any container engine
-        _set_ipv4("ip_unprivileged_port_start", 0)
+        _set("ipv4/ip_unprivileged_port_start", 0)
 
 
-def _set_ipv4(name: str, value: int) -> None:
+def _set(name: str, value: int) -> None:
     """In the current network namespace."""
-    with open(f"/proc/sys/net/ipv4/{name}", "w") as file:
+    with open(f"/proc/sys/net/{name}", "w") as file:
         file.write(str(value))
+
+
+def _ipv4_only() -> None:
+    """For interfaces yet to come (the loopback keeps ::1): nobody uses their IPv6, and its chatter costs every port."""
+    with contextlib.suppress(OSError):  # a kernel without IPv6
+        _set("ipv6/conf/default/disable_ipv6", 1)
