@@ -22,7 +22,11 @@ class PodRow:
     restarts: int
     node: str
     note: str = ""
-    """Why it waits, in a few words."""
+    """Why it waits, or how it failed, in a few words."""
+
+    @property
+    def waits(self) -> bool:
+        return self.state in ("gated", "pending", "starting", "backing off")
 
 
 @dataclass(frozen=True, slots=True)

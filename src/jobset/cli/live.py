@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from jobset.cli.board import GroupRow, JobRow, PodState, SetRow
+from jobset.cli.clock import clock
 
 POD_MARKS: dict[PodState, tuple[str, str]] = {
     "gated": ("◌", "yellow"),
@@ -32,15 +33,19 @@ BAR_WIDTH = 24
 REMEMBERED_LINES = 200
 LINES_LEFT_STANDING = 8
 """How many log lines stay below the last board, so that board and summary fit on one screen."""
-REDRAW_S = 0.125
+SHORTEST_PAUSE_S = 0.125
+PAUSE_PER_WORK = 4
+"""Drawing takes at most a fifth of the time."""
 
 
 class LiveView:
-    """Draws while used as a context manager. `rows` is asked anew for every picture."""
+    """Draws while used as a context manager. `rows` is asked anew after `changed`."""
 
     def __init__(self, console: Console, rows: Callable[[], Sequence[SetRow]], elapsed_s: Callable[[], float]) -> None:
         self._console = console
-        self._rows = rows
+        self._ask_rows = rows
+        self._rows: Sequence[SetRow] = ()
+        self._stale = True
         self._elapsed_s = elapsed_s
         self._lines: deque[Text] = deque(maxlen=REMEMBERED_LINES)
         self._most_lines = REMEMBERED_LINES
@@ -57,9 +62,14 @@ class LiveView:
 
     async def redraw(self) -> None:
         """Until cancelled. In the event loop, not in a thread of its own: what is drawn changes there."""
+        now = asyncio.get_running_loop().time
         while True:
+            begun = now()
             self._live.refresh()
-            await asyncio.sleep(REDRAW_S)
+            await asyncio.sleep(max(SHORTEST_PAUSE_S, PAUSE_PER_WORK * (now() - begun)))
+
+    def changed(self) -> None:
+        self._stale = True
 
     def log(self, source: str, text: str) -> None:
         colour = self._colours.setdefault(source, PREFIX_COLOURS[len(self._colours) % len(PREFIX_COLOURS)])
@@ -69,7 +79,9 @@ class LiveView:
         self._lines.append(Text(f"· {text}", style="yellow" if warning else "bright_black"))
 
     def picture(self) -> RenderableType:
-        rows = self._rows()
+        if self._stale:
+            self._rows, self._stale = self._ask_rows(), False
+        rows = self._rows
         height = max(self._console.height - 2, 10)
         board = [line for row in rows for line in set_lines(row, self._elapsed_s(), height // 2 // max(len(rows), 1))]
         space = max(height - len(board) - 1, 3)
@@ -151,12 +163,3 @@ def pod_marks(job: JobRow) -> Text:
     if notes:
         marks.append(f"  {notes[0]}", style="yellow")
     return marks
-
-
-def clock(seconds: float) -> str:
-    """12.3 s, then 1:05, then 1:02:03."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

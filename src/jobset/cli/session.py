@@ -1,93 +1,58 @@
-"""One `jobset run` from start to exit code: documents in, views fed, signals heard, everything down again."""
+"""One `jobset run` from start to exit code: documents in, views fed, wishes to end heard, everything down again."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
+from collections import Counter
 from collections.abc import Coroutine, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias, cast
 
 from jobset.api import labels
-from jobset.api.errors import ApiError
-from jobset.api.meta import Object, format_micro_time
+from jobset.api.meta import Object
 from jobset.api.resources import EVENTS, JOBS, JOBSETS, PODS
 from jobset.cli.board import SetRow, jobset_row, lone_row
+from jobset.cli.event_lines import EventLines
+from jobset.cli.interruption import Interruption, Output
+from jobset.cli.log_copies import LogCopies
 from jobset.cli.plain import PlainView
+from jobset.cli.session_options import SessionOptions
 from jobset.cli.summary import summary_lines, target_summary
+from jobset.cli.view import ShowsRun, Silent
 from jobset.local.cluster import LocalCluster
 from jobset.local.follow import Source
-from jobset.local.run import Changed, LineWritten, Run, RunEvent
+from jobset.local.run import Changed, LineWritten, Refused, Run, RunEvent, Target
+from jobset.local.waiting import why_not_finished
 
-Output: TypeAlias = Literal["text", "json", "events"]
 End: TypeAlias = Literal["finished", "timeout", "interrupted"]
 
-EXIT_FAILED, EXIT_BAD_INPUT, EXIT_TIMEOUT, EXIT_INTERRUPTED = 1, 2, 124, 130
-OPEN_LOG_FILES = 200
+EXIT_FAILED, EXIT_BAD_INPUT, EXIT_TIMEOUT, EXIT_INTERRUPTED, EXIT_NOBODY_READS = 1, 2, 124, 130, 141
 QUIET_EVENTS = ("Unhealthy", "BackoffLimitExceeded")
 """Events that the board or the JobSet's own events tell better."""
-
-
-class ShowsRun(Protocol):
-    """The live view, the plain view, or none."""
-
-    def __enter__(self) -> object: ...
-    def __exit__(self, *_: object) -> None: ...
-    async def redraw(self) -> None: ...
-    def log(self, source: str, text: str) -> None: ...
-    def notice(self, text: str, *, warning: bool = False) -> None: ...
-
-
-class Silent:
-    """Shows nothing: for --quiet and for machine-readable output."""
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    async def redraw(self) -> None:
-        pass
-
-    def log(self, source: str, text: str) -> None:
-        pass
-
-    def notice(self, text: str, *, warning: bool = False) -> None:
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    documents: Sequence[Object]
-    output: Output = "text"
-    quiet: bool = False
-    timeout_s: float | None = None
-    logs: Path | None = None
-    """Directory that gets a copy of every container's output."""
-    kept: Path | None = None
-    """Where everything is left, for the summary."""
 
 
 class Session:
     """Shows and records one run on a cluster that is up."""
 
-    def __init__(self, cluster: LocalCluster, options: SessionOptions, out: TextIO, notes: Sequence[str]) -> None:
+    def __init__(
+        self, cluster: LocalCluster, options: SessionOptions, interruption: Interruption, notes: Sequence[str]
+    ) -> None:
+        self._cluster = cluster
         self._options = options
-        self._out = out
-        self._notes = notes
+        self._interruption = interruption
+        self._out = Output(sys.stdout, interruption)
+        self._notes = (*options.notes, *notes)
         self._started = asyncio.get_running_loop().time()
-        self._interrupted = asyncio.Event()
-        self._killed = asyncio.Event()
-        self._noted: set[str] = set()
+        self._told: set[object] = set()
         self._prefixes: dict[Source, str] = {}
-        self._copies = LogCopies(options.logs) if options.logs else None
+        self._waits: dict[int, list[str]] = {}
+        namespaces = {document["metadata"].get("namespace") for document in options.documents} - {None}
+        self._copies = LogCopies(options.logs, by_namespace=len(namespaces) > 1) if options.logs else None
         self._run = Run(cluster.client, options.documents, cluster.log_path, now_utc, self._on_event)
+        self._lines = EventLines(self._out, now_utc) if options.output == "events" else None
         self._view = self._choose_view()
         self._alone = sum(document["kind"] in ("JobSet", "Job", "Pod") for document in options.documents) == 1
 
@@ -96,15 +61,14 @@ class Session:
         with ExitStack() as stack:
             if self._copies is not None:
                 stack.callback(self._copies.close)
-            stack.enter_context(self._signals())
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(self._run.follow(), name="follow")]
                 try:
                     with self._view:
                         beside.append(group.create_task(self._view.redraw(), name="redraw"))
                         end = await self._to_the_end()
-                except ApiError as error:
-                    return refuse(error)
+                except Refused as refused:
+                    return refuse(refused)
                 finally:
                     for task in beside:
                         task.cancel()
@@ -115,60 +79,76 @@ class Session:
             self._view.notice(note)
         await self._run.create()
         end = await self._first_end()
+        hurry = self._interruption.count + 1
         if end == "interrupted":
             self._view.notice("terminating the pods; press Ctrl-C again to kill them", warning=True)
         elif end == "timeout":
             self._view.notice(f"not finished after {self._options.timeout_s:g} s: terminating the pods", warning=True)
-        await _first(self._run.stop(), self._killed.wait())
+        if end != "finished":
+            await self._note_waits()
+        await _first(self._run.stop(), self._interruption.wait(hurry))
         return end
 
     async def _first_end(self) -> End:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._options.timeout_s):
-                await _first(self._run.wait_finished(), self._interrupted.wait())
-        except TimeoutError:
-            return "timeout"
-        return "interrupted" if self._interrupted.is_set() else "finished"
+                await _first(self._run.wait_finished(), self._interruption.wait(1))
+        if self._run.all_finished:
+            return "finished"
+        return "interrupted" if self._interruption.count else "timeout"
+
+    async def _note_waits(self) -> None:
+        """Remember, for the summary, why each workload is where it is."""
+        for target in self._run.targets.values():
+            if target.state == "Running":
+                waits = await self._why_unfinished(target)
+                self._waits[id(target)] = waits + pod_notes(self._row(target))
+
+    async def _why_unfinished(self, target: Target) -> list[str]:
+        if target.resource != JOBSETS:
+            return []
+        return await why_not_finished(self._cluster.client, target.namespace, target.name, now_utc())
 
     def _conclude(self, end: End) -> int:
         now = now_utc()
-        summaries = [target_summary(target, now) for target in self._run.targets.values()]
+        summaries = [
+            target_summary(target, self._waits.get(id(target), ()), now) for target in self._run.targets.values()
+        ]
         code = {"timeout": EXIT_TIMEOUT, "interrupted": EXIT_INTERRUPTED}.get(end, 0)
         if end == "finished" and self._run.failed():
             code = EXIT_FAILED
-        result = {"result": end, "exitCode": code, "workloads": summaries, "logs": str(self._kept_logs() or "")}
-        if self._options.output == "json":
+        if end == "interrupted" and self._out.closed:
+            code = EXIT_NOBODY_READS
+        logs = self._options.logs or (self._options.kept / "pods" if self._options.kept else None)
+        result = {"result": end, "exitCode": code, "workloads": summaries, "logs": str(logs or "")}
+        if self._lines is not None:
+            self._lines.result(result)
+        elif self._options.output == "json":
             self._out.write(json.dumps(result, indent=2) + "\n")
-        elif self._options.output == "events":
-            self._write_event("result", result)
         else:
-            logs = str(self._kept_logs() or "not kept (--logs DIR keeps them)")
-            self._out.write("\n" + "\n".join(summary_lines(summaries, logs)) + "\n")
+            self._out.write("\n" * (not self._options.quiet) + "\n".join(summary_lines(summaries)) + "\n")
+            self._out.write(f"logs: {logs or 'not kept (--logs DIR keeps them)'}\n")
+            if self._options.kept:
+                self._out.write(f"volumes: {self._options.kept / 'volumes'}\n")
         self._out.flush()
         return code
-
-    def _kept_logs(self) -> Path | None:
-        return self._options.logs or (self._options.kept / "pods" if self._options.kept else None)
 
     # ------------------------------------------------------------------ what is shown while it runs
 
     def rows(self) -> list[SetRow]:
         """The board's rows, one for each workload, in the order of the documents."""
-        rows = []
-        pods = self._run.pods.all()
-        for target in self._run.targets.values():
-            name, namespace = target.name, target.namespace
-            own = [pod for pod in pods if pod["metadata"].get("namespace") == namespace]
-            if target.resource == JOBSETS:
-                jobs = [job for job in self._run.jobs.all() if _label(job, labels.JOBSET_NAME) == name]
-                rows.append(jobset_row(target.last, jobs, [p for p in own if _label(p, labels.JOBSET_NAME) == name]))
-            elif target.resource == JOBS:
-                rows.append(lone_row("Job", target.last, [p for p in own if _label(p, labels.BATCH_JOB_NAME) == name]))
-            else:
-                rows.append(lone_row("Pod", target.last, ()))
-        return rows
+        return [self._row(target) for target in self._run.targets.values()]
+
+    def _row(self, target: Target) -> SetRow:
+        if target.resource == JOBSETS:
+            return jobset_row(target.last, self._run.jobs_of(target), self._run.pods_of(target))
+        if target.resource == JOBS:
+            return lone_row("Job", target.last, self._run.pods_of(target))
+        return lone_row("Pod", target.last, ())
 
     def _choose_view(self) -> ShowsRun:
+        if self._lines is not None:
+            return self._lines
         if self._options.quiet or self._options.output != "text":
             return Silent()
         if self._out.isatty():
@@ -176,7 +156,8 @@ class Session:
 
             from jobset.cli.live import LiveView
 
-            return LiveView(Console(file=self._out), self.rows, self._elapsed_s)
+            console = Console(file=cast("TextIO", self._out))
+            return LiveView(console, self.rows, self._elapsed_s)
         return PlainView(self._out, self.rows, self._elapsed_s)
 
     def _elapsed_s(self) -> float:
@@ -187,32 +168,37 @@ class Session:
             case LineWritten(source, line):
                 if self._copies is not None:
                     self._copies.write(source, line.text)
-                if self._options.output == "events":
-                    said = {"pod": source.pod, "container": source.container, "attempt": source.attempt}
-                    self._write_event("log", {**said, "stream": line.stream, "line": line.text})
-                self._view.log(self._prefix(source), line.text)
-            case Changed(resource, old, new):
-                if resource == EVENTS and new is not None:
+                    if self._copies.problem:
+                        self._tell_once(self._copies.problem, self._copies.problem, warning=True)
+                if self._lines is not None:
+                    self._lines.line(source, line)
+                else:
+                    self._view.log(self._prefix(source), line.text)
+            case Changed(resource, _, new) if resource == EVENTS:
+                if new is not None:
                     self._on_kubernetes_event(new)
-                elif self._options.output == "events" and resource in (JOBSETS, JOBS, PODS):
-                    word = "added" if old is None else "deleted" if new is None else "changed"
-                    self._write_event(word, {"object": new or old})
-                if isinstance(self._view, PlainView) and resource == JOBSETS:
-                    self._view.changed()
+            case Changed(resource, old, new):
+                if self._lines is not None and resource in (JOBSETS, JOBS, PODS):
+                    self._lines.object_changed(old, new)
+                self._view.changed()
 
     def _on_kubernetes_event(self, event: Object) -> None:
+        if self._lines is not None:
+            self._lines.kubernetes_event(event)
+            return
         regarding = event.get("regarding") or {}
-        text = f"{regarding.get('kind')} {regarding.get('name')}: {event.get('note', '')}"
-        told = event.get("type") == "Warning" or regarding.get("kind") == "JobSet"
-        if told and event.get("reason") not in QUIET_EVENTS and text not in self._noted:
-            self._noted.add(text)
-            self._view.notice(text, warning=event.get("type") == "Warning")
-        if self._options.output == "events":
-            self._write_event("event", {"object": event})
+        kind, note = regarding.get("kind"), str(event.get("note", ""))
+        warning = event.get("type") == "Warning"
+        if not (warning or kind == "JobSet") or event.get("reason") in QUIET_EVENTS:
+            return
+        # What is said of one pod is not said again of each of its sisters.
+        about = kind if kind == "Pod" else regarding.get("name")
+        self._tell_once((about, note), f"{kind} {regarding.get('name')}: {note}", warning=warning)
 
-    def _write_event(self, type_: str, body: Object) -> None:
-        self._out.write(json.dumps({"time": format_micro_time(now_utc()), "type": type_, **body}) + "\n")
-        self._out.flush()
+    def _tell_once(self, key: object, text: str, *, warning: bool) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self._view.notice(text, warning=warning)
 
     def _prefix(self, source: Source) -> str:
         """Short name of who speaks; remembered, since the last lines may come after the pod is gone."""
@@ -221,59 +207,33 @@ class Session:
         return self._prefixes[source]
 
     def _short_name(self, source: Source) -> str:
-        pod = self._run.pods.get(source.namespace, source.pod)
-        name = source.pod
-        containers = 1
-        if pod is not None:
-            name = pod["spec"].get("hostname") or name
-            jobset = _label(pod, labels.JOBSET_NAME)
-            if self._alone and jobset and name.startswith(f"{jobset}-"):
-                name = name[len(jobset) + 1 :]
-            containers = len(pod["spec"].get("containers", ())) + len(pod["spec"].get("initContainers", ()))
+        pod = self._run.find_pod(source.namespace, source.pod)
+        if pod is None:
+            return source.pod
+        name = str(pod["spec"].get("hostname") or source.pod)
+        jobset = (pod["metadata"].get("labels") or {}).get(labels.JOBSET_NAME)
+        if self._alone and jobset and name.startswith(f"{jobset}-"):
+            name = name[len(jobset) + 1 :]
+        containers = len(pod["spec"].get("containers", ())) + len(pod["spec"].get("initContainers", ()))
         return f"{name}/{source.container}" if containers > 1 else name
 
-    # ------------------------------------------------------------------ signals
 
-    def _signals(self) -> ExitStack:
-        loop = asyncio.get_running_loop()
-        stack = ExitStack()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._on_signal)
-            stack.callback(loop.remove_signal_handler, number)
-        return stack
-
-    def _on_signal(self) -> None:
-        (self._killed if self._interrupted.is_set() else self._interrupted).set()
+def pod_notes(row: SetRow) -> list[str]:
+    """Why pods wait, each reason once."""
+    pods = [pod for group in row.groups for job in group.jobs for pod in job.pods if pod.note and pod.waits]
+    count = Counter(pod.note for pod in pods)
+    first = {pod.note: pod.name for pod in reversed(pods)}
+    others = {note: f" and {count[note] - 1} more" if count[note] > 1 else "" for note in count}
+    return [f"Pod {first[note]}{others[note]}: {note}" for note in count]
 
 
-class LogCopies:
-    """Copies output to DIR/<pod>/<container>.log, plain lines, as it comes."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._files: dict[Path, TextIO] = {}
-
-    def write(self, source: Source, text: str) -> None:
-        path = self._directory / source.pod / f"{source.container}.log"
-        file = self._files.get(path)
-        if file is None:
-            if len(self._files) >= OPEN_LOG_FILES:
-                self.close()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._files[path] = path.open("a", buffering=1)
-        file.write(text + "\n")
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-
-
-def refuse(error: ApiError) -> int:
+def refuse(refused: Refused) -> int:
     """Say why the API refused a document. Returns the exit code of bad input."""
+    metadata, error = refused.document["metadata"], refused.error
+    name = f"{refused.document['kind']} {metadata.get('name') or metadata.get('generateName', '')}"
     lines = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
-    for line in lines or [str(error)]:
-        sys.stderr.write(f"jobset: {line}\n")
+    for line in lines or [error.message]:
+        sys.stderr.write(f"error: {name}: {line}\n")
     return EXIT_BAD_INPUT
 
 
@@ -289,8 +249,3 @@ async def _first(*waits: Coroutine[Any, Any, object]) -> None:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
-
-
-def _label(obj: Object, key: str) -> str | None:
-    value = (obj["metadata"].get("labels") or {}).get(key)
-    return None if value is None else str(value)

@@ -47,8 +47,7 @@ class Attempt:
     outcome: Literal["Running", "Restarted", "Completed", "Failed"] = "Running"
     cause: str = ""
     failures: list[ContainerFailure] = field(default_factory=list)
-    """The first one first (see `in_order`). Neighbours that failed because of it follow; those that were terminated
-    are not in it."""
+    """As they became known (see `in_order` for which came first). Those that were terminated are not in it."""
 
 
 @dataclass(slots=True)
@@ -62,10 +61,10 @@ class JobRestart:
 
 
 class History:
-    """Feed it every version of one JobSet and of its pods, in order."""
+    """Of one JobSet, Job or Pod: feed it every version of the JobSet, and of the pods, in order, and the end."""
 
     def __init__(self, now: Callable[[], datetime], tail_of: TailOf) -> None:
-        self.attempts: list[Attempt] = []
+        self.attempts = [Attempt(0, now())]
         self.job_restarts: list[JobRestart] = []
         self._now = now
         self._tail_of = tail_of
@@ -73,15 +72,9 @@ class History:
         self._job_counts: dict[str, int] = {}
         self._latest_failure: dict[str, ContainerFailure] = {}
 
-    @property
-    def current(self) -> Attempt | None:
-        return self.attempts[-1] if self.attempts else None
-
     def jobset_changed(self, jobset: Object) -> None:
         status = jobset.get("status") or {}
         restarts = status.get("restarts", 0)
-        if not self.attempts:
-            self.attempts.append(Attempt(restarts, self._now()))
         current = self.attempts[-1]
         if restarts > current.number:
             self._end(current, "Restarted", _message(jobset, "RestartingJobSet"))
@@ -90,9 +83,10 @@ class History:
         self._count_job_restarts(jobset, status)
         if current.ready_at is None and _all_ready(jobset, status):
             current.ready_at = self._now()
-        terminal = status.get("terminalState")
-        if terminal in ("Completed", "Failed") and current.outcome == "Running":
-            self._end(current, terminal, _message(jobset, terminal))
+
+    def end(self, outcome: Literal["Completed", "Failed"], cause: str) -> None:
+        """It is finished. What pods failed may still become known."""
+        self._end(self.attempts[-1], outcome, cause)
 
     def pod_changed(self, pod: Object) -> None:
         """Notes containers of this pod that ended with another code than 0, unless somebody ended them.
@@ -111,7 +105,7 @@ class History:
             self._seen.add(key)
             if terminated.get("exitCode", 0) not in forgiven:
                 failure = self._failure(pod, name, restarts, terminated)
-                attempt.failures = in_order([*attempt.failures, failure])
+                attempt.failures.append(failure)
                 job = pod["metadata"].get("labels", {}).get(labels.BATCH_JOB_NAME, "")
                 self._latest_failure[job] = failure
 
@@ -145,6 +139,8 @@ def in_order(failures: Iterable[ContainerFailure]) -> list[ContainerFailure]:
     Whoever fails because a neighbour is gone says so after the neighbour's own last words.
     """
     by_end = sorted(failures, key=lambda each: each.finished_at)
+    if not by_end:
+        return []
     limit = parse_time(by_end[0].finished_at) + timedelta(seconds=1)
     together = [each for each in by_end if parse_time(each.finished_at) <= limit]
     return sorted(together, key=lambda each: each.last_output_at) + by_end[len(together) :]

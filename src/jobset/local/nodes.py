@@ -1,4 +1,4 @@
-"""Which nodes a local cluster has: those of a file, else this machine, made to fit what the manifest asks for."""
+"""Which nodes a local cluster has: those of a file, or this machine and virtual ones where the manifest needs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobset.api.meta import Object
-from jobset.cluster.nodes import machine_facts, machine_node, nodes_from_file
+from jobset.cluster.model.node_fitting import nodes_to_fit
+from jobset.cluster.nodes import GPU, machine_facts, machine_node, nodes_from_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,26 @@ class ChosenNodes:
 def choose_nodes(documents: Sequence[Object], file: Path | None) -> ChosenNodes:
     """Nodes for these manifests. Raises ValueError for a file that cannot be used."""
     if file is not None:
-        return ChosenNodes(nodes_from_file(file))
+        objects = nodes_from_file(file)
+        return ChosenNodes(objects, share_gpus(objects, machine_facts().gpus), (_said_of_file(len(objects), file),))
     facts = machine_facts()
-    machine = machine_node(facts)
-    return ChosenNodes([machine], {machine["metadata"]["name"]: facts.gpus} if facts.gpus else {})
+    fitted = nodes_to_fit(documents, machine_node(facts))
+    return ChosenNodes(fitted.nodes, share_gpus(fitted.nodes, facts.gpus), fitted.notes)
+
+
+def share_gpus(nodes: Sequence[Object], gpus: Sequence[str]) -> dict[str, Sequence[str]]:
+    """The machine's GPUs for the nodes that offer some, in order, as far as they go.
+
+    A node that offers more than are left gets none, and its pods see all of the machine's: it only counts them.
+    """
+    shared: dict[str, Sequence[str]] = {}
+    left = list(gpus)
+    for node in nodes:
+        offered = int(node["status"]["allocatable"].get(GPU, 0))
+        if 0 < offered <= len(left):
+            shared[node["metadata"]["name"]], left = left[:offered], left[offered:]
+    return shared
+
+
+def _said_of_file(count: int, file: Path) -> str:
+    return f"{count} {'node' if count == 1 else 'nodes'} of {file}; all pods run on this machine"

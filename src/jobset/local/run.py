@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from jobset.api import labels
-from jobset.api.errors import AlreadyExists, NotFound
+from jobset.api.errors import AlreadyExists, ApiError, NotFound
 from jobset.api.meta import Object, condition_of
 from jobset.api.resources import (
     CONFIG_MAPS,
@@ -25,6 +25,7 @@ from jobset.api.resources import (
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    PRIORITY_CLASSES,
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
@@ -40,12 +41,14 @@ from jobset.reconcile.informer import Key, SharedInformers, key_of
 RESOURCES: dict[str, Resource] = {
     resource.kind: resource
     for resource in (
-        NAMESPACES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, PERSISTENT_VOLUME_CLAIMS, SERVICES, PODS, JOBS, JOBSETS,
+        NAMESPACES, PRIORITY_CLASSES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, PERSISTENT_VOLUME_CLAIMS, SERVICES, PODS,
+        JOBS, JOBSETS,
     )
 }  # fmt: skip
 WORKLOADS = (JOBSETS, JOBS, PODS)
 TAIL_LINES = 5
 STOP_MARGIN_S = 5.0
+_BY_TARGET = "target of run"
 
 State: TypeAlias = Literal["Running", "Completed", "Failed", "Deleted"]
 PodLogs: TypeAlias = Callable[[Object, str, int], Path]
@@ -69,6 +72,15 @@ class Changed:
     new: Object | None
 
 
+class Refused(Exception):
+    """The API did not take a document."""
+
+    def __init__(self, document: Object, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.document = document
+        self.error = error
+
+
 RunEvent: TypeAlias = LineWritten | Changed
 
 
@@ -80,10 +92,10 @@ class Target:
     namespace: str
     name: str
     started_at: datetime
+    history: History
     state: State = "Running"
     message: str = ""
     ended_at: datetime | None = None
-    history: History | None = None
     last: Object = field(default_factory=dict)
 
 
@@ -105,15 +117,17 @@ class Run:
         self._now = now
         self._on_event = on_event
         self._finished = asyncio.Event()
-        self._changed = asyncio.Event()
+        self._stopping = False
+        self._live: set[Key] = set()
+        self._none_live = asyncio.Event()
+        self._none_live.set()
         self._follower = LogFollower(lambda source, line: on_event(LineWritten(source, line)))
         self._informers = SharedInformers(client)
         for resource in (*WORKLOADS, EVENTS):
             informer = self._informers.get(resource)
             informer.add_handler(self._handler(resource))
-        self.jobsets = self._informers.get(JOBSETS).cache
-        self.jobs = self._informers.get(JOBS).cache
-        self.pods = self._informers.get(PODS).cache
+        self._informers.get(JOBS).add_index(_BY_TARGET, _jobset_of_job)
+        self._informers.get(PODS).add_index(_BY_TARGET, _owners_of_pod)
 
     async def follow(self) -> None:
         """Keep caches and logs current until cancelled."""
@@ -122,54 +136,74 @@ class Run:
             group.create_task(self._follower.run(), name="log follower")
 
     async def create(self) -> None:
-        """Create all documents, and the namespaces they name. Raises ApiError for the first that is refused."""
+        """Create all documents, after the namespaces they name. Raises Refused for the first that is."""
         await self._informers.wait_synced()
-        for namespace in sorted({document["metadata"].get("namespace", "") for document in self._documents} - {""}):
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            with contextlib.suppress(AlreadyExists):
-                await self._client.create(NAMESPACES, body)
+        own = {document["metadata"].get("name") for document in self._documents if document["kind"] == "Namespace"}
+        named = {document["metadata"].get("namespace", "") for document in self._documents}
+        for namespace in sorted(named - own - {""}):
+            await self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for document in self._documents:
-            resource = RESOURCES[document["kind"]]
+            await self._create(document)
+
+    async def _create(self, document: Object) -> None:
+        resource = RESOURCES[document["kind"]]
+        try:
             created = await self._client.create(resource, document)
-            if resource in WORKLOADS:
-                self._add_target(resource, created)
+        except AlreadyExists as error:
+            if resource == NAMESPACES:
+                return
+            raise Refused(document, error) from error
+        except ApiError as error:
+            raise Refused(document, error) from error
+        if resource in WORKLOADS:
+            self._add_target(resource, created)
 
     async def wait_finished(self) -> None:
         """Until every workload ended, in whatever way."""
         await self._finished.wait()
 
+    def jobs_of(self, jobset: Target) -> list[Object]:
+        """The Jobs of a JobSet, of whatever attempt."""
+        value = _index_value(JOBSETS, jobset.namespace, jobset.name)
+        return self._informers.get(JOBS).cache.by_index(_BY_TARGET, value)
+
+    def pods_of(self, target: Target) -> list[Object]:
+        """The pods of a JobSet or a Job, of whatever attempt."""
+        value = _index_value(target.resource, target.namespace, target.name)
+        return self._informers.get(PODS).cache.by_index(_BY_TARGET, value)
+
+    def find_pod(self, namespace: str, name: str) -> Object | None:
+        return self._informers.get(PODS).cache.get(namespace, name)
+
     async def stop(self) -> None:
-        """Delete the workloads as a user would, and wait for their pods to end within their grace periods."""
+        """Delete the workloads as a user would, and wait for their pods to end within their grace periods.
+
+        What the targets say of themselves stays as it was before.
+        """
+        self._stopping = True
         for target in self.targets.values():
             try:
                 await self._client.delete(target.resource, target.namespace, target.name, propagation="Foreground")
             except NotFound:
                 continue
-        grace_s = max((pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in self.own_pods()), default=0)
-        try:
+        live = [pod for key in self._live if (pod := self.find_pod(*key)) is not None]
+        grace_s = max((pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in live), default=0)
+        with contextlib.suppress(TimeoutError):  # closing the cluster kills what is left
             async with asyncio.timeout(grace_s + STOP_MARGIN_S):
-                while self.own_pods():
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            pass  # closing the cluster kills what is left
+                await self._none_live.wait()
         self._follower.read_all()
 
-    def own_pods(self) -> list[Object]:
-        """The pods of our workloads that still exist and have not ended."""
-        return [
-            pod
-            for pod in self.pods.all()
-            if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") and self._target_of(pod) is not None
-        ]
+    @property
+    def all_finished(self) -> bool:
+        return self._finished.is_set()
 
     def failed(self) -> bool:
         return any(target.state != "Completed" for target in self.targets.values())
 
     def _add_target(self, resource: Resource, created: Object) -> None:
         namespace, name = key_of(created)
-        history = History(self._now, self._tail) if resource == JOBSETS else None
-        target = Target(resource, namespace, name, self._now(), history=history, last=created)
+        history = History(self._now, self._tail)
+        target = Target(resource, namespace, name, self._now(), history, last=created)
         self.targets[(resource, (namespace, name))] = target
         # Its first changes may have come before we knew its name.
         cached = self._informers.get(resource).cache.get(namespace, name)
@@ -185,19 +219,22 @@ class Run:
             if resource == PODS:
                 self._pod_changed(old, new)
             self._on_event(Changed(resource, old, new))
-            self._changed.set()
 
         return handle
 
     def _update_target(self, target: Target, new: Object | None) -> None:
+        if self._stopping:
+            return
         if new is not None:
             target.last = new
-            if target.history is not None:
+            if target.resource == JOBSETS:
                 target.history.jobset_changed(new)
         if target.state == "Running":
             target.state, target.message = _state_of(target.resource, new)
             if target.state != "Running":
                 target.ended_at = self._now()
+            if target.state in ("Completed", "Failed"):
+                target.history.end(target.state, target.message)
         if all(other.state != "Running" for other in self.targets.values()) and self._all_created():
             self._finished.set()
 
@@ -210,12 +247,23 @@ class Run:
         target = self._target_of(pod)
         if target is None:
             return
-        if new is not None and target.history is not None:
+        self._count_live(pod, gone=new is None)
+        if new is not None:
             target.history.pod_changed(new)
         status = pod.get("status") or {}
         for kind in ("initContainerStatuses", "containerStatuses"):
             for container in status.get(kind) or ():
                 self._follow_container(pod, container, gone=new is None)
+
+    def _count_live(self, pod: Object, *, gone: bool) -> None:
+        if gone or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            self._live.discard(key_of(pod))
+        else:
+            self._live.add(key_of(pod))
+        if self._live:
+            self._none_live.clear()
+        else:
+            self._none_live.set()
 
     def _follow_container(self, pod: Object, container: Object, *, gone: bool) -> None:
         state, restarts = container.get("state") or {}, container.get("restartCount", 0)
@@ -242,6 +290,21 @@ class Run:
 
     def _tail(self, pod: Object, container: str, attempt: int) -> tuple[LogLine, ...]:
         return tail(self._logs(pod, container, attempt), TAIL_LINES)
+
+
+def _index_value(resource: Resource, namespace: str, name: str) -> str:
+    return f"{resource.kind}/{namespace}/{name}"
+
+
+def _jobset_of_job(job: Object) -> list[str]:
+    name = (job["metadata"].get("labels") or {}).get(labels.JOBSET_NAME)
+    return [_index_value(JOBSETS, job["metadata"].get("namespace", ""), name)] if name else []
+
+
+def _owners_of_pod(pod: Object) -> list[str]:
+    namespace, own = pod["metadata"].get("namespace", ""), pod["metadata"].get("labels") or {}
+    owners = ((JOBSETS, own.get(labels.JOBSET_NAME)), (JOBS, own.get(labels.BATCH_JOB_NAME)))
+    return [_index_value(resource, namespace, name) for resource, name in owners if name]
 
 
 def _state_of(resource: Resource, obj: Object | None) -> tuple[State, str]:
