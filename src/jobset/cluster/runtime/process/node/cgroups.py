@@ -11,6 +11,8 @@ import os
 import re
 from typing import NamedTuple
 
+GROUP_PREFIX = "jobset-"
+"""Before the id of the node process."""
 CPU_PERIOD_US = 100_000
 _MYSELF = "0"
 _MOUNTS = "/proc/self/mountinfo"
@@ -94,9 +96,7 @@ class Cgroups:
 
     def close(self) -> None:
         for base in self._bases.values():
-            for directory, _, _ in os.walk(base, topdown=False):
-                with contextlib.suppress(OSError):
-                    os.rmdir(directory)
+            _remove_tree(base)
 
 
 def _limit_v2(directory: str, limits: Limits) -> None:
@@ -133,6 +133,7 @@ def find(name: str, own_pids: tuple[int, ...]) -> Cgroups | None:
     for controller, needed in (("memory", "memory.limit_in_bytes"), ("cpu", "cpu.cfs_quota_us")):
         if controller in legacy:
             home = os.path.normpath(legacy[controller] + own.get(controller, "/"))
+            _sweep(home)
             base = os.path.join(home, name)
             if _make(base) and os.path.exists(os.path.join(base, needed)):
                 bases[controller], homes[base] = base, home
@@ -149,6 +150,7 @@ def _base_v2(mount: str, own: str, name: str, own_pids: tuple[int, ...]) -> Cgro
             if not _try_write(parent, "cgroup.subtree_control", " ".join(f"+{c}" for c in available)):
                 continue
         base = os.path.join(parent, name)
+        _sweep(parent)
         if _make(base) and _try_write(base, "cgroup.subtree_control", " ".join(f"+{c}" for c in available)):
             home = os.path.normpath(mount + _own_groups().get("", "/"))
             return Cgroups(dict.fromkeys(available, base), {base: home}, 2)
@@ -184,6 +186,20 @@ def _own_groups() -> dict[str, str]:
         _, controllers, path = line.split(":", 2)
         groups.update(dict.fromkeys(controllers.split(","), path))
     return groups
+
+
+def _remove_tree(base: str) -> None:
+    for directory, _, _ in os.walk(base, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+
+
+def _sweep(parent: str) -> None:
+    """Remove the empty groups of earlier runs whose node process was killed outright."""
+    for name in os.listdir(parent):
+        match = re.fullmatch(rf"{GROUP_PREFIX}(\d+)", name)
+        if match and not os.path.exists(f"/proc/{match[1]}"):
+            _remove_tree(os.path.join(parent, name))
 
 
 def _make(directory: str) -> bool:

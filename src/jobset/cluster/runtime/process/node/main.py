@@ -19,7 +19,7 @@ from typing import Any
 from jobset.cluster.runtime.process.node import isolation as isolating
 from jobset.cluster.runtime.process.node import linux, memory, outside
 from jobset.cluster.runtime.process.node.addresses import AddressPool, free_pod_subnet, lease_loopback_subnet
-from jobset.cluster.runtime.process.node.cgroups import Cgroups, find
+from jobset.cluster.runtime.process.node.cgroups import GROUP_PREFIX, Cgroups, find
 from jobset.cluster.runtime.process.node.choice import Choice, WayOut, choose, find_way_out
 from jobset.cluster.runtime.process.node.isolation import Isolation
 from jobset.cluster.runtime.process.node.name_files import nsswitch_conf
@@ -213,7 +213,7 @@ def main(channel_fd: int) -> None:
         _clean_up(wanted, scratch)
         return
     _raise_open_files()
-    cgroups = find(f"jobset-{os.getpid()}", (os.getpid(), os.getppid()))
+    cgroups = find(f"{GROUP_PREFIX}{os.getpid()}", (os.getpid(), os.getppid()))
     _serve(channel, wanted, scratch, isolation, choice, way_out, cgroups)
 
 
