@@ -68,7 +68,6 @@ def test_example(example: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("example", MACHINE_LEARNING)
 def test_machine_learning_example(example: str, tmp_path: Path) -> None:
-    pytest.importorskip({"jax-multislice": "jax", "pytorch-ddp": "torch"}[example])
     check(example, MACHINE_LEARNING[example], tmp_path, "240s")
 
 
