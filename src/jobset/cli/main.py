@@ -5,6 +5,7 @@ Subcommands are imported when they are used, so that `jobset --help` and complet
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import tempfile
@@ -51,6 +52,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the command line. Never lets a traceback reach the user."""
+    gc.set_threshold(50_000, 20, 100)  # what loading allocates lives to the end: looking through it only costs time
     try:
         code: Any = cli.main(args=arguments, prog_name="jobset", standalone_mode=False)
     except click.exceptions.Abort:

@@ -7,8 +7,6 @@ names the source, the line when it is known, and the field.
 from __future__ import annotations
 
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,15 +127,12 @@ def _bytes(source: str) -> bytes:
         if source == "-":
             content = sys.stdin.buffer.read(MAX_BYTES + 1)
         elif source.startswith(("http://", "https://")):
-            with urllib.request.urlopen(source, timeout=URL_TIMEOUT_S) as response:
-                content = response.read(MAX_BYTES + 1)
+            content = _from_url(source)
         elif "://" in source:
             raise BadManifest([Problem(source, "only http and https addresses can be read")])
         else:
             with Path(source).open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        raise BadManifest([Problem(source, f"the server answers {error.code} {error.reason}")]) from None
     except IsADirectoryError:
         raise BadManifest([Problem(source, "is a directory; name a file in it")]) from None
     except (OSError, ValueError) as error:
@@ -146,6 +141,18 @@ def _bytes(source: str) -> bytes:
     if len(content) > MAX_BYTES:
         raise BadManifest([Problem(source, f"is larger than {MAX_BYTES >> 20} MiB, too large for a manifest")])
     return content
+
+
+def _from_url(source: str) -> bytes:
+    import urllib.error  # only here: loading it takes as long as reading most manifests
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(source, timeout=URL_TIMEOUT_S) as response:
+            content: bytes = response.read(MAX_BYTES + 1)
+            return content
+    except urllib.error.HTTPError as error:
+        raise BadManifest([Problem(source, f"the server answers {error.code} {error.reason}")]) from None
 
 
 def _text(content: bytes, name: str) -> str:

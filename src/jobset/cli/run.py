@@ -6,7 +6,6 @@ What is not needed to judge them is imported while the node process starts.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import re
 import shutil
@@ -127,7 +126,7 @@ def run(
     PersistentVolumeClaims, Services and PriorityClasses may stand beside them, in one file or several. Nothing is left
     afterwards but what --keep and --logs keep.
     """
-    gc.set_threshold(50_000, 20, 100)  # most of what is allocated here lives long: full collections only cost
+
     documents, notes = _documents(files, settings, namespace)
     objects = [_in_namespace(document, namespace) for document in documents]
     chosen = _choose_nodes(objects, nodes)
