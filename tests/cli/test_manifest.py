@@ -14,7 +14,7 @@ from jobset.cli.manifest import BadManifest, read_manifest
 from jobset.cli.settings import apply_settings
 from jobset.cli.validate import validate
 from jobset.cli.verdict import admitted
-from jobset.cli.yaml_reader import NotReadable, plain_scalar, read_documents
+from jobset.client.yaml_reader import NotReadable, plain_scalar, read_documents
 from jobset.core.features import FeatureGates
 
 GOOD = Path(__file__).parent / "good_manifest.yaml"

@@ -17,7 +17,7 @@ import click
 from jobset.api import resources
 from jobset.api.field_errors import suggestion
 from jobset.api.resources import Resource
-from jobset.cli.yaml_reader import NotReadable, read_documents
+from jobset.client.yaml_reader import NotReadable, read_documents
 
 MAX_BYTES = 10 * 1024 * 1024
 URL_TIMEOUT_S = 30

@@ -18,7 +18,7 @@ from jobset.api.resources import JOBS, JOBSETS, PODS, Resource
 from jobset.api.structure import Structure, structure_of
 from jobset.cli.manifest import BadManifest, Document, Problem
 from jobset.cli.verdict import schema_of
-from jobset.cli.yaml_reader import NotReadable, read_value
+from jobset.client.yaml_reader import NotReadable, read_value
 
 _SEGMENT = re.compile(r"""\.?([A-Za-z0-9_-]+)|\[(?:"([^"]+)"|'([^']+)'|([^\]"']+))\]""")
 
