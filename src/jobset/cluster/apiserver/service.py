@@ -24,7 +24,7 @@ from jobset.cluster.apiserver.options import DELETE, LIST, WRITE, DeleteOptions,
 from jobset.cluster.apiserver.reading import Page, Reading, Watching
 from jobset.cluster.apiserver.registry import Admission, Hook, Registry
 from jobset.cluster.apiserver.service_ips import ServiceAddresses
-from jobset.cluster.apiserver.subresources import Subresources
+from jobset.cluster.apiserver.subresources import Answer, Subresources
 from jobset.cluster.apiserver.writing import Writing
 from jobset.cluster.model.kinds.kind import Kind
 from jobset.cluster.model.kinds.pods import admit_priority
@@ -63,6 +63,10 @@ class ApiService:
     def add_admission(self, resource: Resource, hook: Hook) -> None:
         """Call `hook` with every object of this resource that is about to be created, after defaulting."""
         self.registry.of(resource).hooks.append(hook)
+
+    def add_subresource(self, resource: Resource, subresource: str, answer: Answer) -> None:
+        """Have POSTs to a subresource answered by `answer`: serviceaccounts/token."""
+        self._subresources.answers[resource, subresource] = answer
 
     def exists(self, resource: Resource, namespace: str, name: str) -> bool:
         return self.store.get(self.registry.of(resource).storage, namespace, name) is not None
@@ -122,7 +126,7 @@ class ApiService:
     def create_subresource(
         self, resource: Resource, namespace: str, name: str, subresource: str, body: Object
     ) -> Object:
-        """POST to a subresource: pods/binding, pods/eviction."""
+        """POST to a subresource: pods/binding, pods/eviction, and what was added."""
         return self._subresources.create(resource, namespace, name, subresource, body)
 
     def _admit_priority(self, pod: Object) -> Object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeAlias
 
 from jobset.api.errors import ApiError, BadRequest, Conflict
 from jobset.api.meta import Object, format_time
@@ -19,7 +20,13 @@ from jobset.cluster.store.port import Store
 CREATED: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
+Answer: TypeAlias = Callable[[str, str, Object], Object]
+"""(namespace, name, body) -> what a POST to a subresource is answered with."""
+
+
 class Subresources:
+    """`answers` holds what others answer, by resource and subresource."""
+
     def __init__(
         self, store: Store, registry: Registry, commits: Commits, deletion: Deletion, now: Callable[[], datetime]
     ) -> None:
@@ -28,6 +35,7 @@ class Subresources:
         self._commits = commits
         self._deletion = deletion
         self._now = now
+        self.answers: dict[tuple[Resource, str], Answer] = {}
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str) -> Object:
         served = self._registry.of(resource)
@@ -40,6 +48,8 @@ class Subresources:
         return scale_of(paths, stored) if paths is not None else served.outward(stored)
 
     def create(self, resource: Resource, namespace: str, name: str, subresource: str, body: Object) -> Object:
+        if (resource, subresource) in self.answers:
+            return self.answers[resource, subresource](namespace, name, body)
         if resource != PODS or subresource not in ("binding", "eviction"):
             raise unserved()
         pod = self._store.get("pods", namespace, name)
