@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-PYTHON = (sys.executable, "-m", "jobset.cli.main")
+COMMAND = ("-m", "jobset.cli.main")
 LIMIT_S = 50.0
 ENDLESS = "trap 'exit 0' TERM; echo up; sleep {mark} & wait"
 
@@ -52,10 +52,11 @@ def pod(script: str, *, name: str = "lone", **fields: Any) -> dict[str, Any]:
 class Place:
     """A directory with manifests and with the command's temporary files."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, python: str = sys.executable, before: Sequence[str] = ()) -> None:
         self.directory = directory
         self.temporary = directory / "tmp"
         self.temporary.mkdir()
+        self._command = (*before, python, *COMMAND)
 
     def write(self, *objects: Any, name: str = "manifest.yaml") -> str:
         path = self.directory / name
@@ -63,17 +64,19 @@ class Place:
         return str(path)
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "TMPDIR": str(self.temporary), "HOME": str(self.directory), "NO_COLOR": "1"}
+        packages = os.pathsep.join(path for path in sys.path if path and not path.endswith(".zip"))
+        own = {"TMPDIR": str(self.temporary), "HOME": str(self.directory), "NO_COLOR": "1", "PYTHONPATH": packages}
+        return {**os.environ, **own}
 
     def run(self, *arguments: str, stdin: str = "", before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*before, *PYTHON, *arguments],
+            [*before, *self._command, *arguments],
             input=stdin, capture_output=True, text=True, timeout=LIMIT_S, check=False,
             cwd=self.directory, env=self.environment(),
         )  # fmt: skip
 
     def start(self, *arguments: str) -> Started:
-        return Started([*PYTHON, *arguments], self)
+        return Started([*self._command, *arguments], self)
 
     def left_behind(self, mark: str) -> list[str]:
         """Processes, mounts and files of a run that are still there."""

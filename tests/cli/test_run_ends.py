@@ -2,17 +2,11 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from command import ENDLESS, Place, job_template, jobset, new_mark, pod, wait_until
 
 NETWORKS = ("host", "pod")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 @pytest.fixture

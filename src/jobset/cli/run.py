@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jobset.local.nodes import ChosenNodes
 
 WORKLOAD_KINDS = ("JobSet", "Job", "Pod")
-OWN_CONTROLLERS = ("jobset.sigs.k8s.io/jobset-controller", "kubernetes.io/job-controller")
+CONTROLLERS = {"JobSet": "jobset.sigs.k8s.io/jobset-controller", "Job": "kubernetes.io/job-controller"}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
 
@@ -162,14 +162,15 @@ def _documents(files: Sequence[str], settings: Sequence[str], namespace: str) ->
 
 def _never_runs(document: Document) -> Problem | None:
     """Waiting for what cannot come on this machine would be waiting for ever."""
-    if document.object["kind"] not in ("JobSet", "Job"):
+    own = CONTROLLERS.get(document.object["kind"])
+    if own is None:
         return None
     spec = document.object["spec"]
     if spec.get("suspend"):
         message = "is true, and nothing on this machine will resume it; --set spec.suspend=false runs it"
         return Problem(document.where("spec.suspend"), message, "spec.suspend")
-    if spec.get("managedBy", OWN_CONTROLLERS[0]) not in OWN_CONTROLLERS:
-        message = f"leaves it to {spec['managedBy']}, which does not run here; --set spec.managedBy=null runs it"
+    if spec.get("managedBy", own) != own:
+        message = f"leaves it to {spec['managedBy']}, which does not run here; --set spec.managedBy={own} runs it"
         return Problem(document.where("spec.managedBy"), message, "spec.managedBy")
     return None
 
