@@ -50,6 +50,10 @@ COLLECTED: tuple[Resource, ...] = (
     known.LEASES,
     known.JOBS,
     known.PRIORITY_CLASSES,
+    known.ROLES,
+    known.ROLE_BINDINGS,
+    known.CLUSTER_ROLES,
+    known.CLUSTER_ROLE_BINDINGS,
     known.CUSTOM_RESOURCE_DEFINITIONS,
 )
 """Everything but events."""

@@ -33,6 +33,8 @@ EMPTIED: tuple[Resource, ...] = (
     known.SERVICE_ACCOUNTS,
     known.PERSISTENT_VOLUME_CLAIMS,
     known.LEASES,
+    known.ROLES,
+    known.ROLE_BINDINGS,
     known.CORE_EVENTS,
 )
 LOOK_AGAIN_S = 0.5

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -71,6 +72,15 @@ def serves(pair: KeyPair, hosts: Sequence[str]) -> bool:
     certificate = x509.load_pem_x509_certificate(pair.certificate.encode())
     named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return {_general_name(host) for host in hosts} <= set(named)
+
+
+def issued_by(pair: KeyPair, authority: KeyPair) -> bool:
+    certificate = x509.load_pem_x509_certificate(pair.certificate.encode())
+    try:
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def ends_soon(pair: KeyPair, now: datetime) -> bool:
