@@ -11,7 +11,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Counts the wishes to end. As a context manager, signals are such wishes instead of the end of the program."""
+    """Counts the wishes to end. As a context manager, signals are such wishes instead of the end of the program.
+
+    It is entered before there is anything to clean up, which is before there is an event loop: `heed` when there is.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -19,14 +22,18 @@ class Interruption:
         self._handlers = ExitStack()
 
     def __enter__(self) -> Interruption:
-        loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self.add)
-            self._handlers.callback(loop.remove_signal_handler, number)
+            self._handlers.callback(signal.signal, number, signal.signal(number, lambda *_: self.add()))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._handlers.close()
+
+    def heed(self) -> None:
+        """From now on a signal wakes the running event loop."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.add)
 
     def add(self) -> None:
         self.count += 1

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobset.api.meta import Object
+from jobset.cli.interruption import Interruption
 from jobset.cli.manifest import BadManifest, Document, Problem, read_manifest
 from jobset.cli.session_options import OutputFormat, SessionOptions
 from jobset.cli.settings import apply_settings
@@ -132,14 +133,15 @@ def run(
     chosen = _choose_nodes(objects, nodes)
     if logs is not None:
         _make_directory(logs)
-    root = Path(tempfile.mkdtemp(prefix="jobset-"))
-    kept = root if keep else None
-    options = SessionOptions(objects, output, quiet, timeout, logs, kept, (*notes, *chosen.notes))
-    try:
-        code = _execute(options, chosen, root, network)
-    finally:
-        if not keep:
-            shutil.rmtree(root, ignore_errors=True)
+    with Interruption() as interruption:
+        root = Path(tempfile.mkdtemp(prefix="jobset-"))
+        kept = root if keep else None
+        options = SessionOptions(objects, output, quiet, timeout, logs, kept, (*notes, *chosen.notes))
+        try:
+            code = _execute(options, chosen, root, network, interruption)
+        finally:
+            if not keep:
+                shutil.rmtree(root, ignore_errors=True)
     raise click.exceptions.Exit(code)
 
 
@@ -198,33 +200,34 @@ def _make_directory(logs: Path) -> None:
         raise BadManifest([Problem(f"--logs {logs}", f"cannot be made: {error.strerror}")]) from None
 
 
-def _execute(options: SessionOptions, nodes: ChosenNodes, root: Path, network: Network) -> int:
+def _execute(
+    options: SessionOptions, nodes: ChosenNodes, root: Path, network: Network, interruption: Interruption
+) -> int:
     """A cluster, and a session on it. `root` is theirs. Returns the exit code."""
+    from jobset.cluster.runtime.port import CannotStart
     from jobset.cluster.runtime.process.runtime import ProcessRuntime
 
     runtime = ProcessRuntime(root, network=network, owns_directory=options.kept is None)
     runtime.launch()
-    from jobset.cluster.runtime.port import CannotStart
-
     try:
-        return asyncio.run(_session(options, nodes, root, runtime))
+        return asyncio.run(_session(options, nodes, root, runtime, interruption))
     except CannotStart as error:
         raise click.ClickException(str(error)) from None
 
 
-async def _session(options: SessionOptions, nodes: ChosenNodes, root: Path, runtime: ProcessRuntime) -> int:
-    from jobset.cli.interruption import Interruption
+async def _session(
+    options: SessionOptions, nodes: ChosenNodes, root: Path, runtime: ProcessRuntime, interruption: Interruption
+) -> int:
+    interruption.heed()
+    from jobset.cli.session import Session, now_utc
+    from jobset.cluster.embedded import EmbeddedOptions
+    from jobset.cluster.kubelet.env import inherited_env
+    from jobset.cluster.kubelet.execution import Machine
+    from jobset.local.cluster import local_cluster
 
-    with Interruption() as interruption:
-        from jobset.cli.session import Session, now_utc
-        from jobset.cluster.embedded import EmbeddedOptions
-        from jobset.cluster.kubelet.env import inherited_env
-        from jobset.cluster.kubelet.execution import Machine
-        from jobset.local.cluster import local_cluster
-
-        machine = Machine(inherited_env(os.environ, sys.executable), str(Path.cwd()), options.kept is not None)
-        cluster_options = EmbeddedOptions(root, runtime, nodes.objects, now_utc, machine, nodes.devices)
-        async with local_cluster(cluster_options) as cluster:
-            assert runtime.network is not None
-            notes = (runtime.network.sentence, "images are not pulled: pods are processes here")
-            return await Session(cluster, options, interruption, notes).execute()
+    machine = Machine(inherited_env(os.environ, sys.executable), str(Path.cwd()), options.kept is not None)
+    cluster_options = EmbeddedOptions(root, runtime, nodes.objects, now_utc, machine, nodes.devices)
+    async with local_cluster(cluster_options) as cluster:
+        assert runtime.network is not None
+        notes = (runtime.network.sentence, "images are not pulled: pods are processes here")
+        return await Session(cluster, options, interruption, notes).execute()
