@@ -67,10 +67,10 @@ Exit code:
   130  interrupted: Ctrl-C ends the pods gracefully, twice kills them
 
 \b
---output json prints one document when all is over: result, exitCode, logs, and
-of each workload result, message, durationSeconds, restarts, attempts (with the
-containers that failed, first ones first, and their last lines), jobRestarts,
-and waitsFor: why it is not finished, if it is not.
+--output json prints one document when all is over: result, exitCode, logs,
+and of each workload its result, message, durationSeconds, restarts, attempts
+(with the containers that failed, first ones first, and their last lines),
+jobRestarts, and waitsFor: why it is not finished, if it is not.
 
 \b
 --output events prints one JSON object a line, with time, type, and by type:
