@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import yaml
+
+from conformance.replay import AGENT
 from jobset.api.errors import ApiError, BadRequest, Cause, Invalid, MethodNotAllowed, NotFound, UnsupportedMediaType
 from jobset.api.meta import Object
 from jobset.api.resources import PODS, Resource
+from jobset.cluster.apiserver.managed_fields import field_manager
 from jobset.cluster.apiserver.options import DeleteOptions, ListOptions, WatchOptions, WriteOptions
 from jobset.cluster.apiserver.service import ApiService
 
@@ -51,6 +55,7 @@ class Request:
     path: str
     query: dict[str, str]
     media_type: str
+    user_agent: str
     body: bytes
 
     @staticmethod
@@ -58,7 +63,8 @@ class Request:
         parts = urlsplit(url)
         query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
         media_type = (headers or {}).get("Content-Type", "application/json").split(";")[0]
-        return Request(method, unquote(parts.path), query, media_type, body or b"")
+        user_agent = (headers or {}).get("User-Agent", AGENT)
+        return Request(method, unquote(parts.path), query, media_type, user_agent, body or b"")
 
     def json(self) -> Any:
         if self.media_type == "text/plain":
@@ -194,10 +200,11 @@ class Router:
         if patch_type is None:
             raise UnsupportedMediaType("the body of the request was in an unknown format")
         options = _write_options(request, warnings)
-        patched = self._service.patch(
-            target.resource, target.namespace, target.name, request.json(), patch_type, target.subresource, options
-        )
-        return 200, patched
+        where = (target.resource, target.namespace, target.name)
+        existed = self._service.exists(*where)
+        body = yaml.safe_load(request.body) if patch_type == "apply" else request.json()
+        patched = self._service.patch(*where, body, patch_type, target.subresource, options)
+        return 200 if existed else 201, patched
 
     def _delete(self, target: Target, request: Request, warnings: list[str]) -> tuple[int, Object]:
         options = _delete_options(request, warnings)
@@ -243,7 +250,16 @@ def _dry_run(query: dict[str, str], kind: str) -> bool:
 def _write_options(request: Request, warnings: list[str]) -> WriteOptions:
     kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(request.method, "PatchOptions")
     validation = request.query.get("fieldValidation", "Warn")
-    return WriteOptions(_dry_run(request.query, kind), validation, warnings.append)  # type: ignore[arg-type]
+    manager = request.query.get("fieldManager", "")
+    if request.media_type != "application/apply-patch+yaml":
+        manager = field_manager(manager, request.user_agent)
+    return WriteOptions(
+        _dry_run(request.query, kind),
+        validation,  # type: ignore[arg-type]
+        warnings.append,
+        manager,
+        request.query.get("force") == "true",
+    )
 
 
 def _list_options(request: Request) -> ListOptions:

@@ -15,10 +15,6 @@ LATER = {
     "crd.cel.transition-rule": "rules in CEL",
     "crd.cel.message-expression-in-items": "rules in CEL",
     "crd.cel.bad-rule-is-refused": "rules in CEL",
-    "crd.apply.map-list-merges-by-key": "server-side apply",
-    "crd.apply.set-and-atomic": "server-side apply",
-    "crd.apply.managed-fields": "server-side apply",
-    "crd.apply.again-keeps-version": "server-side apply",
     "crd.two-versions-share-storage": "discovery documents",
 }
 """Cases that need what only the HTTP server has, server-side apply, or an interpreter of CEL."""

@@ -5,9 +5,7 @@ import pytest
 from conformance import adapter
 from conformance.conftest import Replayed
 
-LATER = {
-    "dryrun.apply": "server-side apply",
-}
+LATER = {}
 """Cases that need what only the HTTP server has."""
 
 

@@ -8,7 +8,6 @@ from conformance.conftest import Replayed
 LATER = {
     "jobset-like.jobs-cannot-be-added": "rules in CEL",
     "jobset-like.depends-on-rules": "rules in CEL",
-    "jobset-like.status-conditions-by-apply": "server-side apply",
     "jobset-like.table": "tables",
 }
 """Cases that need what only the HTTP server has, server-side apply, or an interpreter of CEL."""

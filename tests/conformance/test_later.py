@@ -1,11 +1,10 @@
-"""Recorded areas that wait for the HTTP server and for server-side apply: counted as skipped, one by one."""
+"""Recorded areas that wait for the HTTP server: counted as skipped, one by one."""
 
 import pytest
 
 from conformance import adapter
 
 AREAS = {
-    "apply": "server-side apply",
     "auth": "tokens and reviews",
     "discovery": "discovery documents",
     "table": "tables and metadata-only answers",

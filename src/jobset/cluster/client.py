@@ -108,6 +108,8 @@ class InProcessClient:
     ) -> Object:
         await self._yield_sometimes()
         options = _DRY_RUN if dry_run else _WRITE
+        if patch_type == "apply":
+            options = WriteOptions(dry_run, field_manager=field_manager, force=force)
         return self._service.patch(resource, namespace, name, patch, patch_type, subresource, options)
 
     async def delete(

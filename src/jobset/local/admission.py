@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from jobset.api.jobset_schema import JOBSET
 from jobset.api.meta import Object
 from jobset.api.resources import JOBSETS, PERSISTENT_VOLUME_CLAIMS
+from jobset.api.schema import definition
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.core.admission.admit import admit_create, admit_update
@@ -25,6 +27,7 @@ def _only_status(new: Object, old: Object) -> Object:
 
 JOBSET_KIND = Kind(
     JOBSETS,
+    schema=definition(JOBSET),
     prepare_create=_without_status,
     prepare_update=_with_old_status,
     subresources={"status": Subresource(_only_status)},

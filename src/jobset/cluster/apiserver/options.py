@@ -17,11 +17,18 @@ def no_warning(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """For create, update and patch. `warn` receives the texts that HTTP puts into Warning headers."""
+    """For create, update and patch. `warn` receives the texts that HTTP puts into Warning headers.
+
+    `field_manager` is who will own the fields that the request sets (managed_fields.py). Whoever names none, as all of
+    this program's own controllers, creates objects whose fields nobody keeps track of, at no cost. `force` is for
+    applying: take over what others own.
+    """
 
     dry_run: bool = False
     field_validation: FieldValidation = "Warn"
     warn: Callable[[str], None] = no_warning
+    field_manager: str = ""
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)

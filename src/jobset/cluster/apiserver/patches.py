@@ -1,6 +1,6 @@
 """What a patch makes of an object: JSON patch, merge patch, strategic merge patch. Pure.
 
-Server-side apply has its place here as patch type "apply"; it is refused until fields have owners.
+Server-side apply, which also creates objects, is apply.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PatchRejected(Invalid):
 
 def check_supported(kind: Kind, patch_type: str) -> None:
     """UnsupportedMediaType when objects of this kind take no such patch."""
-    if patch_type not in ("json", "merge", "strategic") or (patch_type == "strategic" and not kind.definition):
+    if patch_type not in ("json", "merge", "strategic", "apply") or (patch_type == "strategic" and not kind.definition):
         raise UnsupportedMediaType(f"patches of type {patch_type} are not supported for this resource")
 
 

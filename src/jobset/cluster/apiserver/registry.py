@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 from jobset.api.errors import ApiError, NotFound
 from jobset.api.meta import Object
 from jobset.api.resources import CORE_EVENTS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, Resource
+from jobset.cluster.apiserver.merge_types import MergeType, merge_type_of_custom, merge_type_of_definition
 from jobset.cluster.model.kinds.events import to_core_event, to_events_k8s_io
 from jobset.cluster.model.kinds.kind import Kind, Transform, unchanged
 
@@ -49,6 +50,16 @@ class Served:
     inward: Transform = unchanged
     """From what this resource shows to what is stored."""
     outward: Transform = unchanged
+    _merge_type: MergeType | None = None
+
+    @property
+    def merge_type(self) -> MergeType:
+        """How values of this kind merge when they are applied; compiled when it is needed first."""
+        if self._merge_type is None:
+            kind = self.kind
+            of_kubernetes = merge_type_of_definition(kind.definition) if kind.definition else None
+            self._merge_type = of_kubernetes or merge_type_of_custom(kind.schema)
+        return self._merge_type
 
     @property
     def resource(self) -> Resource:
@@ -68,6 +79,9 @@ class Served:
 class Registry:
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._served: dict[Resource, Served] = {}
+        self._by_path: dict[tuple[str, str, str], Served] = {}
+        self.changes = 0
+        """Counts what was added or removed, for those who keep something made from all of it."""
         for kind in kinds:
             self.add(kind)
 
@@ -79,10 +93,14 @@ class Registry:
         else:
             served = Served(kind, str(resource), admission)
         self._served[resource] = served
+        self._by_path[resource.group, resource.version, resource.plural] = served
+        self.changes += 1
         return served
 
     def remove(self, resource: Resource) -> None:
-        self._served.pop(resource, None)
+        if self._served.pop(resource, None) is not None:
+            del self._by_path[resource.group, resource.version, resource.plural]
+            self.changes += 1
 
     def serves(self, resource: Resource) -> bool:
         return resource in self._served
@@ -92,6 +110,10 @@ class Registry:
         if served is None:
             raise unserved()
         return served
+
+    def find(self, group: str, version: str, plural: str) -> Served | None:
+        """The resource that a path names."""
+        return self._by_path.get((group, version, plural))
 
     def all(self) -> list[Served]:
         return list(self._served.values())

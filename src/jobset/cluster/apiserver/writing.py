@@ -14,14 +14,18 @@ from typing import Any
 from jobset.api.errors import AlreadyExists, BadRequest, Cause, Forbidden
 from jobset.api.meta import Object, format_time
 from jobset.api.resources import NAMESPACES, Resource
+from jobset.cluster.apiserver.apply import apply_patch
 from jobset.cluster.apiserver.commits import Commits
 from jobset.cluster.apiserver.decoding import addressed, decoded, patch_invalid
 from jobset.cluster.apiserver.deletion import is_finished
+from jobset.cluster.apiserver.field_sets import FieldSet, of_paths
+from jobset.cluster.apiserver.managed_fields import Author, after_update, unmanaged
 from jobset.cluster.apiserver.metadata import (
     SERVER_SET,
     carried_over,
     check_uid,
     check_version,
+    conflict,
     invalid,
     metadata_change_problems,
     metadata_problems,
@@ -41,6 +45,9 @@ NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 GENERATED_LENGTH = 5
 GENERATED_PREFIX_MAX = 63 - GENERATED_LENGTH
 GENERATED_ATTEMPTS = 8
+RESET_STATUS = of_paths(("status",))
+"""What writes of the object itself leave as it is, where the status is written apart."""
+RESET_BY_SUBRESOURCE = of_paths(("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
 
 class Writing:
@@ -60,10 +67,17 @@ class Writing:
 
     def create(self, resource: Resource, namespace: str, body: Object, options: WriteOptions) -> Object:
         """AlreadyExists, Invalid, BadRequest, Forbidden; NotFound for the namespace."""
-        served = self._registry.of(resource)
-        kind = served.kind
+        return self._create(self._registry.of(resource), namespace, body, options)
+
+    def _create(
+        self, served: Served, namespace: str, body: Object, options: WriteOptions, managed: list[Object] | None = None
+    ) -> Object:
+        """`managed` are the managedFields of an object that comes into being by being applied."""
+        resource, kind = served.resource, served.kind
         self._check_scope(resource, namespace)
         obj = kind.default(decoded(kind, addressed(kind, namespace, body), options))
+        if managed is None and options.field_manager:
+            managed = self._managed_by_creator(served, obj, options)
         self._check_namespace(resource, namespace, obj["metadata"].get("name", ""))
         self._check_open(served, obj["metadata"].get("name", ""))
         for hook in served.hooks:
@@ -72,6 +86,8 @@ class Writing:
             self._check(served, obj, kind.validate(obj))
             obj = served.admission.create(obj)
         obj = self._identified(served, namespace, obj)
+        if managed:
+            obj["metadata"]["managedFields"] = managed
         if not obj["metadata"].get("name"):
             self._check(served, obj, metadata_problems(kind, obj["metadata"]))
         obj = kind.prepare_create(obj)
@@ -114,6 +130,8 @@ class Writing:
     ) -> Object:
         served = self._registry.of(resource)
         check_supported(served.kind, patch_type)
+        if patch_type == "apply" and subresource != "scale":
+            return self._apply(served, namespace, name, patch, subresource, options)
         current = self._current(served, namespace, name)
         if subresource == "scale" and (paths := served.kind.scale) is not None:
             scale = patched(served.kind, scale_of(paths, current), patch, patch_type)
@@ -128,6 +146,48 @@ class Writing:
             new = _named(addressed(served.kind, namespace, new), name)
         return self._replace(served, current, new, subresource, options)
 
+    def _apply(
+        self, served: Served, namespace: str, name: str, config: Any, subresource: str, options: WriteOptions
+    ) -> Object:
+        """Server-side apply: merge a configuration into the object, or create it."""
+        stored = self._store.get(served.storage, namespace, name)
+        current = None if stored is None else served.outward(stored)
+        author = self._author(served, subresource, options)
+        applied = apply_patch(current, config, served.merge_type, author, force=options.force)
+        if current is not None:
+            if applied.object is current or applied.object == unmanaged(current):
+                new = current
+            else:
+                new = decoded(served.kind, applied.object, options, current)
+                new = _named(addressed(served.kind, namespace, new), name)
+            return self._replace(served, current, new, subresource, options, applied.managed_fields)
+        if subresource:
+            raise not_found(served.resource, name)
+        metadata = applied.object.get("metadata") or {}
+        if metadata.get("name") != name:
+            raise BadRequest(
+                f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({name})"
+            )
+        if metadata.get("uid"):
+            said = (
+                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+            )
+            raise conflict(served.resource, name, said)
+        return self._create(served, namespace, applied.object, options, applied.managed_fields)
+
+    def _author(self, served: Served, subresource: str, options: WriteOptions) -> Author:
+        reset: FieldSet = {}
+        if subresource:
+            reset = RESET_BY_SUBRESOURCE
+        elif "status" in served.kind.subresources:
+            reset = RESET_STATUS
+        return Author(options.field_manager, served.resource.api_version, subresource, self._now(), reset)
+
+    def _managed_by_creator(self, served: Served, obj: Object, options: WriteOptions) -> list[Object]:
+        author = self._author(served, "", options)
+        said = obj["metadata"].get("managedFields")
+        return after_update({}, obj, said, served.merge_type, author, creating=True)
+
     def _current(self, served: Served, namespace: str, name: str) -> Object:
         stored = self._store.get(served.storage, namespace, name)
         if stored is None:
@@ -137,9 +197,18 @@ class Writing:
     def _rescale(self, served: Served, paths: ScalePaths, current: Object, scale: Any, options: WriteOptions) -> Object:
         return scale_of(paths, self._replace(served, current, scaled(paths, current, scale), "", options))
 
-    def _replace(self, served: Served, current: Object, new: Object, subresource: str, options: WriteOptions) -> Object:
-        """Write `new` in the place of `current`; unchanged, it keeps its version."""
+    def _replace(
+        self,
+        served: Served,
+        current: Object,
+        new: Object,
+        subresource: str,
+        options: WriteOptions,
+        managed: list[Object] | None = None,
+    ) -> Object:
+        """Write `new` in the place of `current`; unchanged, it keeps its version. `managed`: as an apply leaves it."""
         old_metadata = current["metadata"]
+        said = new["metadata"].get("managedFields")
         if new["metadata"] is not old_metadata:
             metadata = new["metadata"]
             check_version(served.resource, current, metadata.get("resourceVersion", ""))
@@ -155,8 +224,15 @@ class Writing:
             raise invalid(served.judged_as, old_metadata["name"], causes)
         if is_finished(new):
             return self._commits.remove(served, new, dry_run=options.dry_run)
-        if new == current:
+        entries = old_metadata.get("managedFields")
+        if new == current and managed is None and (not said or said == entries):
             return current
+        if managed is None and (said or entries):
+            managed = after_update(current, new, said, served.merge_type, self._author(served, subresource, options))
+        if managed is not None:
+            new = _with_managed(new, managed)
+            if new == current:
+                return current
         return self._commits.put(served, new, dry_run=options.dry_run)
 
     def _change(self, served: Served, current: Object, new: Object) -> tuple[Object, list[Cause]]:
@@ -255,6 +331,15 @@ def _named(obj: Object, name: str) -> Object:
     if said:
         raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
     return {**obj, "metadata": {**obj["metadata"], "name": name}}
+
+
+def _with_managed(obj: Object, managed: list[Object]) -> Object:
+    """`obj` with these managedFields; those it has, if they are the same."""
+    metadata = obj["metadata"]
+    if metadata.get("managedFields", []) == managed:
+        return obj
+    others = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**obj, "metadata": {**others, "managedFields": managed} if managed else others}
 
 
 def _only_metadata(new: Object, old: Object) -> bool:

@@ -66,11 +66,13 @@ def kind_from_definition(definition: Object, version: str) -> Kind:
     resource = Resource(
         spec["group"], version, names["plural"], names["kind"], namespaced=spec["scope"] == "Namespaced"
     )
-    rules = rules_of_schema((served.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING)
+    schema = (served.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING
+    rules = rules_of_schema(schema)
     subresources = served.get("subresources") or {}
     with_status = subresources.get("status") is not None
     return Kind(
         resource=resource,
+        schema=schema,
         default=rules.default,
         unknown_fields=rules.unknown_fields,
         prepare_create=_without_status if with_status else unchanged,

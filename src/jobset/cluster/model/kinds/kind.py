@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from jobset.api.errors import Cause
 from jobset.api.meta import Object
 from jobset.api.resources import Resource
+from jobset.api.schema import Schema
 
 Transform: TypeAlias = Callable[[Object], Object]
 UpdateTransform: TypeAlias = Callable[[Object, Object], Object]
@@ -82,6 +83,8 @@ class Kind:
 
     resource: Resource
     definition: str = ""
+    schema: Schema = field(default_factory=dict)
+    """The schema itself, of a kind that is no Kubernetes definition."""
     default: Transform = unchanged
     """Fill in defaults, on create and on every update."""
     prepare_create: Transform = unchanged
