@@ -23,6 +23,7 @@ from jobset.cluster.controllers.scheduler import Scheduler
 from jobset.cluster.controllers.ttl import TTLController
 from jobset.cluster.controllers.volumes import VolumeController
 from jobset.cluster.dns.publisher import NamePublisher
+from jobset.cluster.kubelet.api_access import AccessSource, no_access
 from jobset.cluster.kubelet.execution import Machine
 from jobset.cluster.kubelet.heartbeat import Heartbeat
 from jobset.cluster.kubelet.kubelet import Kubelet
@@ -52,6 +53,8 @@ class EmbeddedOptions:
     machine: Machine
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """GPU ids of each node."""
+    api_access: AccessSource = no_access
+    """How pods reach the API server, where it is served."""
     kubelet_events: bool = True
     job_retry_delays: RetryDelays = KUBERNETES_DELAYS
     container_back_off: BackOff = KUBERNETES_BACK_OFF
@@ -106,6 +109,7 @@ def _kubelet(
         options.root,
         served,
         options.machine,
+        access=options.api_access,
         events=EventRecorder(client, "kubelet", options.now) if options.kubelet_events else None,
         back_off=options.container_back_off,
         devices=options.devices,

@@ -23,8 +23,8 @@ def client():
 async def make(client, directory, *volumes):
     metadata = {"name": "p", "namespace": "default", "uid": "u", "labels": {"app": "x"}}
     pod = {"metadata": metadata, "spec": {"volumes": list(volumes), "containers": [{"name": "main"}]}}
-    sources = await fetch(client, "default", references(pod))
-    return await prepare(PodFacts(pod, "10.0.0.1", "192.0.2.1", {}), directory, sources, client)
+    sources = await fetch(client, "default", references(volumes))
+    return await prepare(PodFacts(pod, "10.0.0.1", "192.0.2.1", {}), volumes, directory, sources, client)
 
 
 def mode(path):

@@ -10,9 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobset.api.errors import NotFound
 from jobset.api.meta import Object
-from jobset.client.port import Reader
+from jobset.api.resources import SERVICE_ACCOUNTS
+from jobset.client.port import Client
 from jobset.cluster.kubelet import env, probes, volumes
+from jobset.cluster.kubelet.api_access import (
+    AUTHORITY_CONFIG_MAP,
+    VOLUME,
+    AccessSource,
+    ApiAccess,
+    TokenKey,
+    access_mount,
+    access_volume,
+    account_name,
+    asked_tokens,
+    fetch_tokens,
+    wants_access,
+)
 from jobset.cluster.kubelet.argv import CANNOT_START, build_argv
 from jobset.cluster.kubelet.cri_log import tail_text
 from jobset.cluster.kubelet.devices import Devices
@@ -54,15 +69,17 @@ class Machine:
 class Executor:
     def __init__(
         self,
-        reader: Reader,
+        client: Client,
         runtime: Runtime,
         nodes: Cache[Object],
         services: Cache[Object],
         devices: Devices,
         machine: Machine,
+        access: AccessSource,
         warn: Callable[[PodRun, str, str], None],
     ) -> None:
-        self._reader = reader
+        self._client = client
+        self._access = access
         self._runtime = runtime
         self._nodes = nodes
         self._services = services
@@ -90,16 +107,31 @@ class Executor:
 
     async def _make_volumes(self, run: PodRun) -> None:
         (run.directory / LOGS).mkdir(parents=True, exist_ok=True)
-        wanted = run.pod["spec"].get("volumes")
+        access = await self._access()
+        wanted = list(run.pod["spec"].get("volumes") or ())
+        if access is not None and access.files and wants_access(run.pod, await self._account_of(run.pod)):
+            wanted.append(access_volume())
         if not wanted:
             return
-        namespace = run.pod["metadata"]["namespace"]
-        sources = await fetch(self._reader, namespace, volumes.references(run.pod))
-        facts = volumes.PodFacts(run.pod, run.state.ip, self.host_ip(run.node), self._allocatable(run.node))
-        run.volumes = await volumes.prepare(facts, run.directory, sources, self._reader)
-        for volume in filter(volumes.asks_for_token, wanted):
-            text = f"volume {volume['name']!r} has no service account token: this machine issues none"
-            self._warn(run, "NoServiceAccountToken", text)
+        sources = await fetch(self._client, run.pod["metadata"]["namespace"], volumes.references(wanted))
+        if access is not None:
+            sources = sources.completed(("configmap", AUTHORITY_CONFIG_MAP), access.authority_config_map())
+        tokens = await self._tokens(run, wanted, access)
+        facts = volumes.PodFacts(run.pod, run.state.ip, self.host_ip(run.node), self._allocatable(run.node), tokens)
+        run.volumes = await volumes.prepare(facts, wanted, run.directory, sources, self._client)
+
+    async def _account_of(self, pod: Object) -> Object:
+        try:
+            return await self._client.get(SERVICE_ACCOUNTS, pod["metadata"]["namespace"], account_name(pod), dict)
+        except NotFound as error:
+            raise ConfigError(error.message, volumes.FAILED_MOUNT) from error
+
+    async def _tokens(self, run: PodRun, wanted: Sequence[Object], access: ApiAccess | None) -> dict[TokenKey, bytes]:
+        keys = asked_tokens(wanted)
+        if not keys or access is not None:
+            return await fetch_tokens(self._client, run.pod, keys)
+        self._warn(run, "NoServiceAccountToken", "volumes are without service account token: this cluster issues none")
+        return {}
 
     async def remove_sandbox(self, run: PodRun) -> None:
         await self._runtime.remove_sandbox(run.uid)
@@ -127,8 +159,10 @@ class Executor:
     async def _container_config(self, run: PodRun, container: Object, attempt: int) -> ContainerConfig:
         if problem := probes.refusal(container):
             raise ConfigError(problem, CANNOT_START)
-        sources = await fetch(self._reader, run.pod["metadata"]["namespace"], env.references(container))
-        variables = env.build_env(container, sources, self._surroundings(run, container["name"]))
+        sources = await fetch(self._client, run.pod["metadata"]["namespace"], env.references(container))
+        access = await self._access()
+        inherited = {**self._machine.env, **access.env()} if access is not None else self._machine.env
+        variables = env.build_env(container, sources, self._surroundings(run, container["name"], inherited))
         return ContainerConfig(
             name=container["name"],
             attempt=attempt,
@@ -136,7 +170,7 @@ class Executor:
             env=variables,
             working_dir=container.get("workingDir") or self._machine.working_dir,
             log_path=run.log_path(container["name"], attempt),
-            mounts=volumes.mounts(container, run.volumes, variables),
+            mounts=volumes.mounts(_with_access(container, run), run.volumes, variables),
             termination_message_path=container.get("terminationMessagePath") or "/dev/termination-log",
             memory_limit_bytes=memory_limit_bytes(container),
             cpu_limit_cores=cpu_limit_cores(container),
@@ -144,7 +178,7 @@ class Executor:
             tty=bool(container.get("tty")),
         )
 
-    def _surroundings(self, run: PodRun, container: str) -> env.Surroundings:
+    def _surroundings(self, run: PodRun, container: str, inherited: Mapping[str, str]) -> env.Surroundings:
         return env.Surroundings(
             pod=run.pod,
             pod_ip=run.state.ip,
@@ -152,7 +186,7 @@ class Executor:
             hostname=hostname_of(run.pod),
             allocatable=self._allocatable(run.node),
             services=self._services_of(run.pod),
-            inherited=self._machine.env,
+            inherited=inherited,
             devices=self._devices.of(run.uid, container),
         )
 
@@ -180,6 +214,13 @@ class Executor:
             return await probes.carry_out(self._runtime, container_id, container, order.handler, order.timeout_s)
         except (CannotStart, OSError) as error:
             return False, str(error)
+
+
+def _with_access(container: Object, run: PodRun) -> Object:
+    """The container with the mount of the files that lead to the API server, if the pod has them."""
+    if VOLUME not in run.volumes:
+        return container
+    return {**container, "volumeMounts": [*(container.get("volumeMounts") or ()), *access_mount(container)]}
 
 
 def exited(run: PodRun, end: Exit) -> Exited:

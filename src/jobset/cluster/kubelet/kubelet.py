@@ -23,6 +23,7 @@ from jobset.api.merge_patch import diff_merge_patch
 from jobset.api.meta import Object, parse_time
 from jobset.api.resources import NODES, PODS, SERVICES
 from jobset.client.port import Client
+from jobset.cluster.kubelet.api_access import AccessSource, no_access
 from jobset.cluster.kubelet.devices import Devices
 from jobset.cluster.kubelet.execution import NAMESPACE_INDEX, Executor, Machine, exited
 from jobset.cluster.kubelet.pods import PodRun, is_final, key_of_run
@@ -60,8 +61,9 @@ HEARD_BEFORE_YIELD = 32
 class Kubelet:
     """Composed before the informers run; `run` until cancelled. The runtime is started and closed by its owner.
 
-    `serves` tells which nodes' pods are ours. `events` None: no Events are sent. `devices` holds the ids of the GPUs
-    that each node has. `runtime_name` begins the container ids. `workers` is how many pods may be starting at once.
+    `serves` tells which nodes' pods are ours. `access` tells how pods reach the API server. `events` None: no Events
+    are sent. `devices` holds the ids of the GPUs that each node has. `runtime_name` begins the container ids. `workers`
+    is how many pods may be starting at once.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Kubelet:
         serves: Callable[[str], bool],
         machine: Machine,
         *,
+        access: AccessSource = no_access,
         events: Events | None = None,
         back_off: BackOff = KUBERNETES_BACK_OFF,
         devices: Mapping[str, Sequence[str]] | None = None,
@@ -99,6 +102,7 @@ class Kubelet:
             services.cache,
             Devices(devices or {}),
             machine,
+            access,
             self._warn,
         )
         self._controller = Controller("kubelet", self._pass, {}, workers=workers)

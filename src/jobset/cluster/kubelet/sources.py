@@ -36,6 +36,10 @@ class Sources:
 
     objects: Mapping[Reference, Object]
 
+    def completed(self, reference: Reference, otherwise: Object) -> Sources:
+        """These, and `otherwise` for a reference that was not found."""
+        return self if reference in self.objects else Sources({**self.objects, reference: otherwise})
+
     def data(self, reference: Reference, optional: bool) -> Mapping[str, bytes] | None:
         """All keys of one object; None when it is absent and may be. Raises ConfigError."""
         kind, name = reference

@@ -10,19 +10,21 @@ from __future__ import annotations
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from jobset.api.errors import NotFound
 from jobset.api.meta import Object
 from jobset.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from jobset.client.port import Reader
+from jobset.cluster.kubelet.api_access import TokenKey, token_key
 from jobset.cluster.kubelet.env import expand
 from jobset.cluster.kubelet.resource_field import resource_field
 from jobset.cluster.kubelet.sources import ConfigError, Reference, Sources, pod_field
 from jobset.cluster.runtime.port import Mount
 
 FAILED_MOUNT = "FailedMount"
+TOKEN_MODE = 0o600
 _KINDS_OF_PATH: Mapping[str, Callable[[int], bool]] = {
     "Directory": stat.S_ISDIR,
     "File": stat.S_ISREG,
@@ -55,11 +57,13 @@ class PodFacts:
     pod_ip: str
     host_ip: str
     allocatable: Object
+    tokens: Mapping[TokenKey, bytes] = field(default_factory=dict)
+    """The service account tokens that could be had; others stay out of the volume."""
 
 
-def references(pod: Object) -> Iterable[Reference]:
-    """The ConfigMaps and Secrets that the pod's volumes name."""
-    for volume in pod["spec"].get("volumes") or ():
+def references(wanted: Iterable[Object]) -> Iterable[Reference]:
+    """The ConfigMaps and Secrets that volumes name."""
+    for volume in wanted:
         projected = (volume.get("projected") or {}).get("sources") or ()
         for source in (volume, *projected):
             if found := source.get("configMap"):
@@ -68,10 +72,12 @@ def references(pod: Object) -> Iterable[Reference]:
                 yield "secret", found.get("secretName") or found.get("name", "")
 
 
-async def prepare(facts: PodFacts, directory: Path, sources: Sources, reader: Reader) -> dict[str, Volume]:
-    """Make every volume of the pod. Raises ConfigError with reason FailedMount; may then be called again."""
+async def prepare(
+    facts: PodFacts, wanted: Iterable[Object], directory: Path, sources: Sources, reader: Reader
+) -> dict[str, Volume]:
+    """Make volumes of the pod. Raises ConfigError with reason FailedMount; may then be called again."""
     made: dict[str, Volume] = {}
-    for volume in facts.pod["spec"].get("volumes") or ():
+    for volume in wanted:
         name = volume["name"]
         place = directory / "volumes" / name
         try:
@@ -144,6 +150,8 @@ def _files(volume: Object, facts: PodFacts, sources: Sources) -> Iterator[File]:
         for key in ("configMap", "secret", "downwardAPI"):
             if source := part.get(key):
                 yield from _of_source(key, source, facts, sources, projected.get("defaultMode"))
+        if (wanted := part.get("serviceAccountToken")) and (token := facts.tokens.get(token_key(wanted))) is not None:
+            yield File(wanted["path"], token, TOKEN_MODE)
 
 
 def _of_source(key: str, source: Object, facts: PodFacts, sources: Sources, mode: int | None) -> Iterator[File]:
@@ -172,11 +180,6 @@ def _downward(source: Object, facts: PodFacts, mode: int) -> Iterator[File]:
         else:
             text = resource_field(facts.pod, {}, item["resourceFieldRef"], facts.allocatable)
         yield File(item["path"], text.encode(), mode if item.get("mode") is None else item["mode"])
-
-
-def asks_for_token(volume: Object) -> bool:
-    """Whether the volume wants a service account token, which this machine does not issue."""
-    return any("serviceAccountToken" in source for source in (volume.get("projected") or {}).get("sources") or ())
 
 
 def _write(place: Path, files: Iterable[File]) -> None:
