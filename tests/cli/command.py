@@ -68,15 +68,18 @@ class Place:
         own = {"TMPDIR": str(self.temporary), "HOME": str(self.directory), "NO_COLOR": "1", "PYTHONPATH": packages}
         return {**os.environ, **own}
 
+    def command(self, *arguments: str) -> list[str]:
+        return [*self._command, *arguments]
+
     def run(self, *arguments: str, stdin: str = "", before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*before, *self._command, *arguments],
+            [*before, *self.command(*arguments)],
             input=stdin, capture_output=True, text=True, timeout=LIMIT_S, check=False,
             cwd=self.directory, env=self.environment(),
         )  # fmt: skip
 
     def start(self, *arguments: str) -> Started:
-        return Started([*self._command, *arguments], self)
+        return Started(self.command(*arguments), self)
 
     def left_behind(self, mark: str) -> list[str]:
         """Processes, mounts and files of a run that are still there."""
