@@ -138,8 +138,9 @@ def test_it_says_which_config_map_a_pod_waits_for(place: Place) -> None:
 def test_it_says_which_executable_is_missing(place: Place) -> None:
     done = place.run("run", place.write(jobset("true", container={"command": ["no-such-program"]})))
     assert done.returncode == 1
-    assert "executable 'no-such-program' is not in PATH" in done.stdout
-    assert "exit code 127" in done.stdout
+    summary = done.stdout[done.stdout.index("JobSet js: Failed") :]
+    assert "StartError, exit code 127" in summary
+    assert "> executable 'no-such-program' is not in PATH" in summary
 
 
 def test_it_says_what_a_replicated_job_waits_for(place: Place) -> None:

@@ -107,6 +107,14 @@ def test_a_job_that_restarts_alone_is_told_with_its_cause() -> None:
     assert restart.failure.exit_code == 4
 
 
+def test_what_did_not_start_is_told_with_the_obstacle() -> None:
+    history = History(Clock(), lambda *_: ())
+    given = pod("p", 128)
+    given["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "no such executable"
+    history.pod_changed(given)
+    assert history.attempts[0].failures[0].log_tail == ("no such executable",)
+
+
 def failure(pod: str, second: int, last_output: str) -> ContainerFailure:
     return ContainerFailure(pod, "main", 1, "Error", f"2026-01-01T00:00:{second:02}Z", last_output)
 

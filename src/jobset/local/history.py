@@ -24,7 +24,10 @@ TailOf: TypeAlias = Callable[[Object, str, int], tuple[LogLine, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ContainerFailure:
-    """A container that ended badly. `exit_code` is 128+N for signal N; `log_tail` its last lines."""
+    """A container that ended badly. `exit_code` is 128+N for signal N.
+
+    `log_tail` are its last lines, or what was in the way when it did not even start.
+    """
 
     pod: str
     container: str
@@ -118,7 +121,7 @@ class History:
             terminated.get("reason") or "Error",
             terminated.get("finishedAt", ""),
             tail[-1].time if tail else "",
-            tuple(line.text for line in tail),
+            tuple(line.text for line in tail) or tuple(terminated.get("message", "").splitlines()),
         )
 
     def _end(self, attempt: Attempt, outcome: Literal["Restarted", "Completed", "Failed"], cause: str) -> None:
