@@ -6,7 +6,8 @@ in it. The kubelet decides (model/pod_lifecycle); a runtime only does, and repor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -77,8 +78,8 @@ ContainerId: TypeAlias = tuple[str, str, int]
 class Exit:
     """A container's end. `exit_code` is 128+N for signal N.
 
-    `reason` is one of Completed, Error, OOMKilled, ContainerCannotRun, StartError. `message` is what the container left at
-    its termination message path (at most 4,096 bytes), if it left anything.
+    `reason` is one of Completed, Error, OOMKilled, ContainerCannotRun, StartError. `message` is what the container left
+    at its termination message path (at most 4,096 bytes), if it left anything.
     """
 
     container: ContainerId
@@ -88,6 +89,25 @@ class Exit:
     finished_at: datetime
     signal: int = 0
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """A run of a container that an earlier program started. `signal` is the last one it was sent."""
+
+    container: ContainerId
+    started_at: datetime
+    signal: int = 0
+    end: Exit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSandbox:
+    """A sandbox that outlived the program that made it. `runs`: of each container the last ones, oldest first."""
+
+    sandbox: Sandbox
+    directory: Path
+    runs: tuple[FoundRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +141,56 @@ class CannotStart(Exception):
         self.reason = reason
 
 
+class Session(Protocol):
+    """The streams of a command in a container, or of its main process. Each side waits for the other: nothing piles up.
+
+    To be closed in any case. A command that still runs is killed then.
+    """
+
+    def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """(1 for standard output or the terminal, 2 for standard error; what was written), until nothing more comes."""
+        ...
+
+    async def send_stdin(self, data: bytes) -> None:
+        """Returns when it is taken; what nobody reads any more is dropped."""
+        ...
+
+    async def close_stdin(self) -> None: ...
+
+    def resize(self, columns: int, rows: int) -> None:
+        """The size of the terminal, if there is one."""
+        ...
+
+    async def wait(self) -> int:
+        """The exit code."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 OnExit: TypeAlias = Callable[[Exit], None]
 
 
 class Runtime(Protocol):
-    """Runs containers of many pods. `on_exit` is called in the event loop, once for every container that started."""
+    """Runs containers of many pods. `on_exit` is called in the event loop, once for every container that started.
+
+    A runtime may let pods outlive the program. `start` then finds them again, and each is silent until it is adopted.
+    """
 
     on_exit: OnExit
 
     async def start(self) -> None: ...
 
     async def close(self) -> None:
-        """Kill everything that still runs and leave nothing behind."""
+        """Kill everything that still runs and leave nothing behind, unless pods outlive the program here."""
+        ...
+
+    def found(self) -> Sequence[str]:
+        """UIDs of the pods that an earlier program left and nobody has adopted yet."""
+        ...
+
+    def adopt(self, uid: str) -> FoundSandbox | None:
+        """All there is of such a pod up to now; what happens from now on arrives as for any other. Once."""
         ...
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox: ...
@@ -151,6 +209,21 @@ class Runtime(Protocol):
 
     async def exec(self, container: ContainerId, argv: Sequence[str], timeout_s: float) -> ExecResult:
         """Run a command with the container's environment and mounts. Exit code 124 when it ran out of time."""
+        ...
+
+    async def open_session(self, container: ContainerId, argv: Sequence[str], *, tty: bool, stdin: bool) -> Session:
+        """Run a command as `exec` does, with its streams open; `tty`: in a terminal of its own. Raises CannotStart."""
+        ...
+
+    async def attach(self, container: ContainerId, *, stdin: bool, ends_stdin: bool) -> Session:
+        """The main process's output from now on, and its input if it has one. Raises CannotStart.
+
+        `ends_stdin`: this is the last session that may write, and its end is the end of the input.
+        """
+        ...
+
+    async def dial(self, uid: str, port: int) -> tuple[StreamReader, StreamWriter]:
+        """Connect to a port in the pod's own network. Raises OSError."""
         ...
 
     async def probe(self, uid: str, target: ProbeTarget, timeout_s: float) -> tuple[bool, str]:

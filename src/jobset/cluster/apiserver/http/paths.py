@@ -1,7 +1,7 @@
 """From method, path and query of a request to what it is about: verb, resource, namespace, name. Pure.
 
-The first step of every request. Authorization decides on the `RequestInfo`, the verbs act on it. Whether such a resource
-is served at all is not decided here.
+The first step of every request: authorization decides on the `RequestInfo`, the verbs act on it. Whether such a
+resource is served at all is not decided here.
 """
 
 from __future__ import annotations
