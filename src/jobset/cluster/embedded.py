@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from jobset.api.errors import AlreadyExists
 from jobset.api.meta import Object
 from jobset.api.resources import NODES
 from jobset.cluster.apiserver.service import ApiService
@@ -32,6 +33,7 @@ from jobset.cluster.model.kinds.registry import KINDS
 from jobset.cluster.model.pod_lifecycle.state import KUBERNETES_BACK_OFF, BackOff
 from jobset.cluster.runtime.port import Runtime
 from jobset.cluster.store.memory import MemoryStore
+from jobset.cluster.store.port import Store
 from jobset.reconcile.events import EventRecorder
 from jobset.reconcile.informer import SharedInformers
 
@@ -58,6 +60,8 @@ class EmbeddedOptions:
     kubelet_events: bool = True
     job_retry_delays: RetryDelays = KUBERNETES_DELAYS
     container_back_off: BackOff = KUBERNETES_BACK_OFF
+    store: Store | None = None
+    """None: a new one in memory."""
     seed: int | None = None
     """Makes uids and generated names repeatable."""
 
@@ -74,11 +78,11 @@ async def embedded_cluster(
     options: EmbeddedOptions, prepare: Callable[[ApiService], None] = lambda _: None
 ) -> AsyncIterator[EmbeddedCluster]:
     """A running cluster. `prepare` may add kinds and admission before anything starts."""
-    service = ApiService(MemoryStore(), now=options.now, seed=options.seed)
+    service = ApiService(MemoryStore() if options.store is None else options.store, now=options.now, seed=options.seed)
     prepare(service)
     client = InProcessClient(service)
     for node in options.nodes:
-        await client.create(NODES, node)
+        await _register(client, node)
     informers = SharedInformers(client)
     served = frozenset(node["metadata"]["name"] for node in options.nodes).__contains__
     kubelet = _kubelet(client, informers, served, options)
@@ -96,6 +100,18 @@ async def embedded_cluster(
                     task.cancel()
     finally:
         await options.runtime.close()
+
+
+async def _register(client: InProcessClient, node: Object) -> None:
+    """Create the node; one that an earlier program left becomes what it is now."""
+    try:
+        await client.create(NODES, node)
+    except AlreadyExists:
+        name = node["metadata"]["name"]
+        metadata = {key: value for key, value in node["metadata"].items() if key in ("labels", "annotations")}
+        await client.patch(NODES, "", name, {"metadata": metadata, "spec": node.get("spec") or {}})
+        resources = {key: node["status"][key] for key in ("allocatable", "capacity") if key in node["status"]}
+        await client.patch(NODES, "", name, {"status": resources}, subresource="status")
 
 
 def _kubelet(

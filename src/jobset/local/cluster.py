@@ -19,6 +19,7 @@ from jobset.api.resources import PODS
 from jobset.client.port import Client
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.embedded import EmbeddedOptions, embedded_cluster
+from jobset.cluster.kubelet.kubelet import Kubelet
 from jobset.cluster.kubelet.pods import log_path, pod_directory
 from jobset.core.features import FeatureGates
 from jobset.core.placement import place_pod
@@ -31,6 +32,8 @@ from jobset.operator.placement import PlacementController
 class LocalCluster:
     client: Client
     root: Path
+    service: ApiService
+    kubelet: Kubelet
 
     def log_path(self, pod: Object, container: str, attempt: int) -> Path:
         """Where the output of one run of a container is (CRI log format)."""
@@ -54,7 +57,7 @@ async def local_cluster(options: EmbeddedOptions, gates: FeatureGates | None = N
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part.run(), name=type(part).__name__) for part in controllers]
             try:
-                yield LocalCluster(cluster.client, options.root)
+                yield LocalCluster(cluster.client, options.root, cluster.service, cluster.kubelet)
             finally:
                 for task in tasks:
                     task.cancel()

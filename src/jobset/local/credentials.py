@@ -73,18 +73,27 @@ def write_private(path: Path, text: str) -> None:
         raise
 
 
-def prepare_credentials(directory: Path, hosts: Sequence[str], now: datetime) -> Credentials:
+def prepare_credentials(directory: Path, now: datetime) -> Credentials:
     """The credentials of the cluster that lives in `directory`, which exists; what is missing is made."""
     authority = _pair(directory, AUTHORITY, lambda: certificates.new_authority(now))
-    server = _pair(directory, SERVER, lambda: certificates.new_server_certificate(authority, hosts, now))
-    if not certificates.serves(server, hosts) or not _good(server, authority, now):
-        _write_pair(directory, SERVER, certificates.new_server_certificate(authority, hosts, now))
     admin = _pair(directory, ADMIN, lambda: _new_admin(authority, now))
     if not _good(admin, authority, now):
         admin = _new_admin(authority, now)
         _write_pair(directory, ADMIN, admin)
     token = _text(directory / ADMIN_TOKEN, lambda: secrets.token_urlsafe(32))
     return Credentials(directory, authority, admin, token, _text(directory / SIGNING_KEY, certificates.new_signing_key))
+
+
+def prepare_server_certificate(credentials: Credentials, hosts: Sequence[str], now: datetime) -> None:
+    """See that `server_files` hold a certificate for all of `hosts`: names and addresses."""
+    authority = credentials.authority
+
+    def make() -> KeyPair:
+        return certificates.new_server_certificate(authority, hosts, now)
+
+    server = _pair(credentials.directory, SERVER, make)
+    if not certificates.serves(server, hosts) or not _good(server, authority, now):
+        _write_pair(credentials.directory, SERVER, make())
 
 
 def _new_admin(authority: KeyPair, now: datetime) -> KeyPair:

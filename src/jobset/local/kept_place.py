@@ -54,6 +54,10 @@ class Place:
         return self.directory / "cluster"
 
     @property
+    def database(self) -> Path:
+        return self.directory / "cluster.db"
+
+    @property
     def server_file(self) -> Path:
         return self.directory / "server.json"
 
