@@ -40,13 +40,9 @@ def _matches(excluded: str, host: str, port: int) -> bool:
     if excluded == "*":
         return True
     try:
-        address = ip_address(host)
+        return ip_address(host) in ip_network(excluded, strict=False)
     except ValueError:
-        address = None
-    try:
-        return address is not None and address in ip_network(excluded, strict=False)
-    except ValueError:
-        pass
+        pass  # one of them is a name
     name, colon, wanted = excluded.rpartition(":")
     if colon and wanted.isdigit():
         return int(wanted) == port and _matches(name.strip("[]"), host, port)
