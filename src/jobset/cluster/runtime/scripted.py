@@ -8,7 +8,7 @@ once, with 128 + the signal's number.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
@@ -88,6 +88,37 @@ class _Pod:
     runs: dict[tuple[str, int], _Run]
 
 
+class ScriptedSession:
+    """Repeats its input as its output, and has succeeded when that ends."""
+
+    def __init__(self) -> None:
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._ended = asyncio.Event()
+        self.size = (0, 0)
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        while chunk := await self._chunks.get():
+            yield 1, chunk
+        self._ended.set()
+
+    async def send_stdin(self, data: bytes) -> None:
+        if data:
+            self._chunks.put_nowait(data)
+
+    async def close_stdin(self) -> None:
+        self._chunks.put_nowait(b"")
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.size = (columns, rows)
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        return 0
+
+    async def close(self) -> None:
+        self._ended.set()
+
+
 class ScriptedRuntime:
     """The Runtime port, played. `started` counts starts of containers, all pods together."""
 
@@ -165,6 +196,29 @@ class ScriptedRuntime:
             return ExecResult(1, "container is not running")
         ready = self._is_ready(run)
         return ExecResult(0 if ready else 1, "" if ready else "not ready yet")
+
+    async def open_session(
+        self, container: ContainerId, argv: Sequence[str], *, tty: bool, stdin: bool
+    ) -> ScriptedSession:
+        """A command that repeats its input or, without any, prints its words; then it succeeds."""
+        self._must_run(container)
+        session = ScriptedSession()
+        if not stdin:
+            await session.send_stdin(f"{' '.join(argv)}\n".encode())
+            await session.close_stdin()
+        return session
+
+    async def attach(self, container: ContainerId, *, stdin: bool, ends_stdin: bool) -> ScriptedSession:
+        """A scripted container says nothing but what it is told."""
+        self._must_run(container)
+        return ScriptedSession()
+
+    async def dial(self, uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        raise ConnectionRefusedError(f"nothing listens on port {port} of a scripted pod")
+
+    def _must_run(self, container: ContainerId) -> None:
+        if self._run(container) is None:
+            raise CannotStart("the container has ended")
 
     async def probe(self, uid: str, target: ProbeTarget, timeout_s: float) -> tuple[bool, str]:
         """Succeeds when all containers of the pod that run are ready."""

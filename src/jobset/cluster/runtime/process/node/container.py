@@ -2,8 +2,8 @@
 
 A fork of the node process. With process namespaces it is process 1 of the container's own, so the kernel ends every
 descendant, detached or not, when it ends; without, it adopts orphans and hunts them down. It talks to the node process
-over one channel. In: `signal`, `exec`. Out: `started` or `failed`, then `exec-result`s, then one `exit`. When the
-channel closes nobody is interested any more: it kills everything and ends.
+over one channel. In: `signal`, `exec`, `session`. Out: `started` or `failed`, then `exec-result`s, then one `exit`.
+When the channel closes nobody is interested any more: it kills everything and ends.
 
 It owns the log file and knows the exit, so that a later version can let containers outlive the program.
 """
@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
@@ -27,12 +28,15 @@ from jobset.cluster.runtime.process.node.launch import CannotLaunch, Launched, l
 from jobset.cluster.runtime.process.node.logs import LogStream
 from jobset.cluster.runtime.process.node.process_tree import ProcessTree
 from jobset.cluster.runtime.process.node.rootfs import BadMount, Bind, RootFilesystem
+from jobset.cluster.runtime.process.node.sessions import STDERR, STDOUT, Sessions
 from jobset.cluster.runtime.process.node.wire import Channel, Message
 
 MESSAGE_LIMIT_BYTES = 4096
 EXEC_OUTPUT_LIMIT_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 DRAIN_LIMIT_S = 2.0
+PUSH_EVERY_S = 0.01
+MAX_FDS = 8
 TIMED_OUT = 124
 
 
@@ -86,7 +90,9 @@ class Supervisor:
         self._channel = channel
         self._selector = selectors.DefaultSelector()
         self._tree = ProcessTree(spec.own_processes)
+        self._sessions = Sessions(self._tree, self._listen, lambda fd: self._selector.unregister(fd))
         self._streams: dict[int, LogStream] = {}
+        self._passed: deque[int] = deque()  # descriptors that came with requests, in their order
         self._execs: dict[int, _Exec] = {}  # by process id
         self._main: Launched | None = None
         self._status: int | None = None  # of the main process, once it has ended
@@ -164,7 +170,7 @@ class Supervisor:
             if spec.group:
                 spec.group.leave()
         self._tree.main = self._main.pid
-        for fd, name in ((self._main.stdout, "stdout"), (self._main.stderr, "stderr")):
+        for fd, name in ((self._main.stdout, STDOUT), (self._main.stderr, STDERR)):
             if fd >= 0:
                 self._streams[fd] = LogStream(log_fd, name)
                 self._listen(fd, functools.partial(self._pump, fd))
@@ -175,6 +181,8 @@ class Supervisor:
     def _turn(self) -> None:
         for key, _ in self._selector.select(self._timeout()):
             key.data()
+        if self._sessions.waits:
+            self._sessions.push()
         now = time.monotonic()
         for command in self._execs.values():
             if now >= command.deadline and not command.timed_out:
@@ -190,35 +198,51 @@ class Supervisor:
         times = [command.deadline for command in self._execs.values() if not command.timed_out]
         if self._spec.watched_memory_bytes is not None:
             times.append(self._next_memory_look)
+        if self._sessions.waits:
+            times.append(time.monotonic() + PUSH_EVERY_S)
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _pump(self, fd: int) -> None:
         """Move what has arrived from a pipe to the log."""
         try:
             data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return  # a client has made the terminal non-blocking, for all
         except OSError:
             data = b""  # a terminal reports its end as an error
         if data:
-            self._streams[fd].write(data)
+            self._write_down(fd, data)
         else:
             self._streams.pop(fd).finish()
             self._forget(fd)
+            if self._main is not None and fd == self._main.stdout:
+                self._main.stdout = -1
+
+    def _write_down(self, fd: int, data: bytes) -> None:
+        stream = self._streams[fd]
+        stream.write(data)
+        self._sessions.tell(stream.name, data)
 
     def _forget(self, fd: int) -> None:
         self._selector.unregister(fd)
         os.close(fd)
 
     def _receive(self) -> None:
-        messages = self._channel.receive()
-        if messages is None:
+        received = self._channel.receive_with_fds(MAX_FDS)
+        if received is None:
             self._tree.kill_all()
             self._tree.reap_all()
             os._exit(0)
+        messages, fds = received
+        self._passed.extend(fds)
         for message in messages:
-            if message["op"] == "signal":
-                self._signal(message["signal"])
-            else:
-                self._exec(message)
+            match message["op"]:
+                case "signal":
+                    self._signal(message["signal"])
+                case "exec":
+                    self._exec(message)
+                case "session":
+                    self._session(message, self._passed.popleft())
 
     def _signal(self, number: int) -> None:
         if number == signal.SIGKILL:
@@ -242,6 +266,21 @@ class Supervisor:
         self._execs[process.pid] = command
         self._listen(process.stdout, lambda: self._collect(command))
 
+    def _session(self, message: Message, fd: int) -> None:
+        """A command whose streams a user has, or without one those of the main process."""
+        spec = self._spec
+        if not message["argv"]:
+            assert self._main is not None
+            self._sessions.attach(message, fd, self._main, spec.tty)
+            return
+        if spec.group:
+            spec.group.join()
+        try:
+            self._sessions.exec(message, fd, spec.env)
+        finally:
+            if spec.group:
+                spec.group.leave()
+
     def _collect(self, command: _Exec) -> bool:
         if command.process.stdout < 0:
             return False  # its end was seen earlier in this turn
@@ -262,6 +301,8 @@ class Supervisor:
                 self._status = status
             elif pid in self._execs:
                 self._finish_exec(self._execs.pop(pid), status)
+            else:
+                self._sessions.reaped(pid, _exit_code(status))
 
     def _finish_exec(self, command: _Exec, status: int) -> None:
         if command.process.stdout >= 0:
@@ -283,18 +324,21 @@ class Supervisor:
         for pid, status in self._tree.reap_all():
             if pid in self._execs:
                 self._finish_exec(self._execs.pop(pid), status)
+            else:
+                self._sessions.reaped(pid, _exit_code(status))
         deadline = time.monotonic() + DRAIN_LIMIT_S
         for fd in list(self._streams):
             os.set_blocking(fd, False)
             while self._pump_now(fd) and time.monotonic() < deadline:
                 pass
+        self._sessions.finish(_exit_code(self._status or 0))
 
     def _pump_now(self, fd: int) -> bool:
         try:
             data = os.read(fd, READ_BYTES)
         except OSError:
             data = b""
-        self._streams[fd].write(data) if data else self._streams[fd].finish()
+        self._write_down(fd, data) if data else self._streams[fd].finish()
         return bool(data)
 
     def _report(self, started: int, finished: int, message_fd: int) -> None:

@@ -44,6 +44,8 @@ def launch(
 ) -> Launched:
     """Start `argv` in a session of its own. Raises CannotLaunch."""
     path = find_executable(argv, env)
+    if tty:
+        env = {"TERM": "xterm", **env}
     opened: list[int] = []  # the process's ends, ours no longer once it runs
     try:
         if tty:

@@ -21,7 +21,7 @@ class LogStream:
 
     def __init__(self, log_fd: int, name: str) -> None:
         self._log_fd = log_fd
-        self._name = name
+        self.name = name
         self._rest = b""
 
     def write(self, data: bytes) -> None:
@@ -46,7 +46,7 @@ class LogStream:
             self._rest = b""
 
     def _head(self) -> bytes:
-        return f"{rfc3339_nano(time.time_ns())} {self._name} ".encode()
+        return f"{rfc3339_nano(time.time_ns())} {self.name} ".encode()
 
 
 def _write_all(fd: int, data: bytes | bytearray) -> None:

@@ -12,6 +12,9 @@ import signal
 from collections import defaultdict
 from collections.abc import Callable
 
+_PARENT, _SESSION = 1, 3
+"""Fields of /proc/PID/stat, counted from the state."""
+
 
 class ProcessTree:
     def __init__(self, own_namespace: bool) -> None:
@@ -25,6 +28,13 @@ class ProcessTree:
 
     def kill_group(self, pid: int) -> None:
         _unless_gone(os.killpg, pid, signal.SIGKILL)
+
+    def kill_session(self, leader: int) -> None:
+        """A command and all it started that did not leave its terminal session, in whatever process groups."""
+        for pid in self.pids():
+            if _stat(pid)[_SESSION : _SESSION + 1] == [str(leader).encode()]:
+                _unless_gone(os.kill, pid, signal.SIGKILL)
+        self.kill_group(leader)
 
     def kill_all(self) -> None:
         if self._own_namespace:
@@ -84,8 +94,14 @@ def _unless_gone(send: Callable[[int, int], None], pid: int, number: int) -> Non
 
 
 def _parent(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[_PARENT]) if fields else 0
+
+
+def _stat(pid: int) -> list[bytes]:
+    """What the kernel says of a process, from its state on; empty when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []

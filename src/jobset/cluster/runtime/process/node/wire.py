@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import struct
 from typing import Any, TypeAlias
@@ -81,6 +82,8 @@ class Channel:
             data, fds, _, _ = socket.recv_fds(self._socket, READ_SIZE, max_fds)
         except OSError:
             return None
+        for fd in fds:
+            os.set_inheritable(fd, False)  # they are ours, not for what we start
         return (self._frames.feed(data), fds) if data else None
 
     def close(self) -> None:
