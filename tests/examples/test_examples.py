@@ -75,10 +75,10 @@ def test_the_crash_is_told_with_its_pod_and_last_words(tmp_path: Path) -> None:
     _, result, _ = run("ring-allreduce", tmp_path, "50s")
     first = result["workloads"][0]["attempts"][0]
     assert first["outcome"] == "Restarted"
-    failure = first["failures"][0]
-    assert failure["pod"].startswith("ring-worker-1-0-")
-    assert failure["exitCode"] == 1
-    assert failure["lastLines"][-1] == "rank 2: simulated hardware failure"
+    # Its neighbours fail with it, within milliseconds; which end is seen first is not ours to say.
+    (culprit,) = [each for each in first["failures"] if each["pod"].startswith("ring-worker-1-0-")]
+    assert culprit["exitCode"] == 1
+    assert culprit["lastLines"][-1] == "rank 2: simulated hardware failure"
 
 
 def test_every_example_is_tested_and_described() -> None:
