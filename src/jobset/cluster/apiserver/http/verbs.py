@@ -1,0 +1,267 @@
+"""Requests about resources, answered by the API service: from the words of HTTP to the service's verbs, and back.
+
+The rules of objects are the service's. Here are only queries, bodies, status codes, and which answers are a Status.
+Nothing here waits: watches are in watching.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from jobset.api.errors import ApiError, BadRequest
+from jobset.api.meta import Object
+from jobset.api.resources import PODS
+from jobset.cluster.apiserver.http import bodies, queries
+from jobset.cluster.apiserver.http.authentication import ADMIN, User
+from jobset.cluster.apiserver.http.catalogue import offers_of
+from jobset.cluster.apiserver.http.errors import (
+    NOT_FOUND_TEXT,
+    NoSuchPage,
+    headers_of,
+    method_not_allowed,
+    status_of,
+    unserved,
+)
+from jobset.cluster.apiserver.http.negotiation import MEDIA_TYPES, PLAIN, encode, is_pretty, representation
+from jobset.cluster.apiserver.http.paths import Query, RequestInfo
+from jobset.cluster.apiserver.http.representations import Shaper, list_object
+from jobset.cluster.apiserver.http.reviews import Reviews
+from jobset.cluster.apiserver.registry import Served
+from jobset.cluster.apiserver.service import ApiService
+from jobset.cluster.model.kinds.kind import Kind
+from jobset.cluster.model.kinds.registry import KINDS
+
+_ANSWERED_WITH_THE_OBJECT = {"pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts"}
+"""Kinds whose DELETE answers with the object even when it is gone at once."""
+_GROUPS = frozenset(resource.group for resource in KINDS)
+_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(slots=True)
+class Request:
+    """What the verbs need of an HTTP request; `user` and `body` are filled in as they become known."""
+
+    method: str
+    info: RequestInfo
+    query: Query
+    accept: str = ""
+    content_type: str = ""
+    user_agent: str = ""
+    body: bytes = b""
+    if_none_match: str = ""
+    user: User = ADMIN
+    warnings: list[str] = field(default_factory=list)
+    """Texts for Warning headers, gathered while the request is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+    content_type: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Verbs:
+    def __init__(self, service: ApiService, now: Callable[[], datetime], reviews: Reviews | None = None) -> None:
+        self._service = service
+        self._shaper = Shaper(now)
+        self._reviews = reviews
+
+    def served(self, info: RequestInfo) -> Served:
+        """The resource that a request is about. NotFound, NoSuchPage."""
+        served = self._service.registry.find(info.group, info.version, info.resource)
+        if served is None:
+            if info.group in _GROUPS:
+                raise unserved()
+            raise NoSuchPage
+        if served.resource.namespaced:
+            if not info.namespace and info.name and info.verb not in ("list", "watch"):
+                raise unserved()
+        elif info.namespace and info.resource != "namespaces":
+            raise unserved()
+        return served
+
+    def answer(self, request: Request) -> Answer:
+        """Never raises for what a client did: a refusal is an answer too."""
+        try:
+            status, body, kind = self._route(request)
+            return self._written(request, status, body, kind)
+        except NoSuchPage:
+            return Answer(404, NOT_FOUND_TEXT.encode(), _TEXT)
+        except ApiError as error:
+            return self.refusal(request, error)
+        except RecursionError:
+            return self.refusal(request, BadRequest("the object is nested too deeply"))
+
+    def refusal(self, request: Request, error: ApiError) -> Answer:
+        try:
+            chosen = representation(request.accept)
+        except ApiError:
+            chosen = PLAIN
+        pretty = is_pretty(request.query.get("pretty"), request.user_agent)
+        body = encode(status_of(error), chosen.encoding, pretty=pretty)
+        headers = (*headers_of(error), *_warning_headers(request.warnings))
+        return Answer(error.code, body, MEDIA_TYPES[chosen.encoding], headers)
+
+    def _written(self, request: Request, status: int, body: Object, kind: Kind | None) -> Answer:
+        chosen = representation(request.accept)
+        shaped = self._shaper.shape(kind, body, chosen, request.query.get("includeObject", ""))
+        pretty = is_pretty(request.query.get("pretty"), request.user_agent)
+        encoded = encode(shaped, chosen.encoding, pretty=pretty)
+        return Answer(status, encoded, MEDIA_TYPES[chosen.encoding], _warning_headers(request.warnings))
+
+    def _route(self, request: Request) -> tuple[int, Object, Kind | None]:
+        info = request.info
+        representation(request.accept)  # before anything is done for an answer that cannot be given
+        if info.verb == "create" and not info.name and (made := self._create_unstored(request)) is not None:
+            return 201, made, None
+        served = self.served(info)
+        _check_allowed(request, served)
+        match info.verb:
+            case "get":
+                body = self._get(served, info)
+                return 200, body, None if info.subresource == "scale" else served.kind
+            case "list":
+                return 200, self._list(served, request), served.kind
+            case "create":
+                return self._create(served, request)
+            case "update":
+                return self._update(served, request)
+            case "patch":
+                return self._patch(served, request)
+            case "delete":
+                return self._delete(served, request)
+            case _:
+                return self._delete_collection(served, request)
+
+    def _create_unstored(self, request: Request) -> Object | None:
+        """Resources that are answered instead of stored: reviews, and bindings that name their pod in the body."""
+        info, service = request.info, self._service
+        if info.resource == "bindings" and (info.group, info.version) == ("", "v1") and info.namespace:
+            binding = _object(request, "Binding")
+            name = (binding.get("metadata") or {}).get("name") or ""
+            return service.create_subresource(PODS, info.namespace, name, "binding", binding)
+        if self._reviews is None:
+            return None
+        for resource in self._reviews.resources:
+            if (resource.group, resource.version, resource.plural) == (info.group, info.version, info.resource):
+                body = _object(request, resource.kind)
+                return self._reviews.create(request.user, resource, info.namespace, body)
+        return None
+
+    def _get(self, served: Served, info: RequestInfo) -> Object:
+        if info.subresource:
+            return self._service.get_subresource(served.resource, info.namespace, info.name, info.subresource)
+        return self._service.get(served.resource, info.namespace, info.name)
+
+    def _list(self, served: Served, request: Request) -> Object:
+        options = queries.list_options(request.query)
+        found = self._service.list(served.resource, request.info.namespace, options)
+        metadata: Object = {"resourceVersion": found.resource_version}
+        if found.continue_token:
+            metadata["continue"] = found.continue_token
+            if found.remaining is not None:
+                metadata["remainingItemCount"] = found.remaining
+        return list_object(served.kind, found.items, metadata)
+
+    def _create(self, served: Served, request: Request) -> tuple[int, Object, Kind | None]:
+        info, resource = request.info, served.resource
+        body = _object(request, resource.kind)
+        if info.subresource:
+            where = (resource, info.namespace, info.name, info.subresource)
+            return 201, self._service.create_subresource(*where, body), None
+        options = queries.write_options(request.query, "CreateOptions", request.warnings.append)
+        return 201, self._service.create(resource, info.namespace, body, options), served.kind
+
+    def _update(self, served: Served, request: Request) -> tuple[int, Object, Kind | None]:
+        info = request.info
+        body = _object(request, served.resource.kind)
+        options = queries.write_options(request.query, "UpdateOptions", request.warnings.append)
+        where = (served.resource, info.namespace, info.name)
+        existed = self._service.exists(*where)
+        written = self._service.update(*where, body, info.subresource, options)
+        return 200 if existed else 201, written, None if info.subresource == "scale" else served.kind
+
+    def _patch(self, served: Served, request: Request) -> tuple[int, Object, Kind | None]:
+        info = request.info
+        patch_type = bodies.patch_type(request.content_type)
+        patch, twice = bodies.decode_patch(request.content_type, request.body)
+        _tell_twice(request, served.resource.kind, served.resource.version, twice)
+        options = queries.write_options(request.query, "PatchOptions", request.warnings.append)
+        where = (served.resource, info.namespace, info.name)
+        existed = patch_type != "apply" or self._service.exists(*where)
+        written = self._service.patch(*where, patch, patch_type, info.subresource, options)
+        return 200 if existed else 201, written, None if info.subresource == "scale" else served.kind
+
+    def _delete(self, served: Served, request: Request) -> tuple[int, Object, Kind | None]:
+        info, resource = request.info, served.resource
+        options = queries.delete_options(request.query, _delete_body(request), request.warnings.append)
+        obj = self._service.delete(resource, info.namespace, info.name, options)
+        answered = resource.plural in _ANSWERED_WITH_THE_OBJECT and not resource.group
+        if answered or "deletionTimestamp" in obj["metadata"]:
+            return 200, obj, served.kind
+        return 200, _deleted(served, obj), None
+
+    def _delete_collection(self, served: Served, request: Request) -> tuple[int, Object, Kind | None]:
+        options = queries.delete_options(request.query, _delete_body(request), request.warnings.append)
+        chosen = queries.list_options(request.query)
+        deleted = self._service.delete_collection(served.resource, request.info.namespace, chosen, options)
+        metadata: Object = {"resourceVersion": str(self._service.store.revision)}
+        return 200, list_object(served.kind, deleted, metadata), served.kind
+
+
+def _check_allowed(request: Request, served: Served) -> None:
+    """NotFound for a subresource that there is not, MethodNotAllowed for a verb that it does not have."""
+    info, resource = request.info, served.resource
+    name = f"{resource.plural}/{info.subresource}" if info.subresource else resource.plural
+    offer = next((one for one in offers_of(served.kind) if one.name == name), None)
+    if offer is None:
+        raise unserved()
+    with_name = info.verb in ("get", "update", "patch", "delete") or bool(info.subresource)
+    everywhere = resource.namespaced and not info.namespace and info.verb != "list"
+    named = bool(info.name) or not with_name
+    if info.verb not in offer.verbs or request.method == "HEAD" or everywhere or not named:
+        raise method_not_allowed()
+    if info.verb == "create" and info.name and not info.subresource:
+        raise method_not_allowed()
+
+
+def _object(request: Request, kind: str) -> Object:
+    """The body of a create or update."""
+    body, twice = bodies.decode_object(request.content_type, request.body, kind)
+    _tell_twice(request, kind, request.info.version, twice)
+    if not isinstance(body, dict):
+        raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): it is no mapping of fields")
+    return body
+
+
+def _tell_twice(request: Request, kind: str, version: str, paths: list[str]) -> None:
+    texts = [f'duplicate field "{path}"' for path in paths]
+    validation = request.query.get("fieldValidation", "Warn")
+    if texts and validation == "Strict":
+        problem = "strict decoding error: " + ", ".join(texts)
+        raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
+    if validation == "Warn":
+        request.warnings.extend(texts)
+
+
+def _delete_body(request: Request) -> Any:
+    if not request.body.strip():
+        return {}
+    return bodies.decode_object(request.content_type, request.body, "DeleteOptions")[0]
+
+
+def _deleted(served: Served, obj: Object) -> Object:
+    resource = served.resource
+    details = {"name": obj["metadata"]["name"], "kind": resource.plural, "uid": obj["metadata"]["uid"]}
+    if resource.group:
+        details["group"] = resource.group
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _warning_headers(warnings: list[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(("Warning", f"299 - {queries.quoted(text)}") for text in warnings)
