@@ -22,6 +22,7 @@ from jobset.client.yaml_reader import NotReadable, read_documents
 MAX_BYTES = 10 * 1024 * 1024
 URL_TIMEOUT_S = 30
 EXIT_BAD_INPUT = 2
+_EMPTY = "is empty: there is no object in it"
 
 KINDS: Mapping[str, Resource] = {
     resource.kind: resource
@@ -97,29 +98,48 @@ class Manifest:
 
 def read_manifest(source: str) -> Manifest:
     """`source`: a file's path, an http(s) URL, or `-`. Raises BadManifest."""
-    name = "standard input" if source == "-" else source
-    try:
-        text = _text(_bytes(source), name)
-        parsed = read_documents(text)
-    except NotReadable as error:
-        position = f":{error.line}:{error.column}" if error.line else ""
-        raise BadManifest([Problem(f"{name}{position}", error.message)]) from None
     documents: list[Document] = []
     problems: list[Problem] = []
     notes: list[str] = []
-    for one in parsed:
-        for document in _items(Document(one.value, name, one.line, one.lines)):
-            if problem := _kind_problem(document):
-                problems.append(problem)
-            elif document.object["kind"] in LEFT_OUT:
-                notes.append(f"{document.where()}: {document.object['kind']} means nothing on one machine: left out")
-            else:
-                documents.append(document)
+    for document in _all(source):
+        if problem := _kind_problem(document):
+            problems.append(problem)
+        elif document.object["kind"] in LEFT_OUT:
+            notes.append(f"{document.where()}: {document.object['kind']} means nothing on one machine: left out")
+        else:
+            documents.append(document)
     if not problems and not documents:
-        problems.append(Problem(name, "holds nothing to run" if notes else "is empty: there is no object in it"))
+        problems.append(Problem(source_name(source), "holds nothing to run" if notes else _EMPTY))
     if problems:
         raise BadManifest(problems)
     return Manifest(tuple(documents), tuple(notes))
+
+
+def read_objects(source: str) -> list[Document]:
+    """The objects of a manifest, of whatever kinds. Raises BadManifest."""
+    documents = list(_all(source))
+    problems = [problem for document in documents if (problem := _shape_problem(document))]
+    if not documents:
+        problems.append(Problem(source_name(source), _EMPTY))
+    if problems:
+        raise BadManifest(problems)
+    return documents
+
+
+def _all(source: str) -> Iterator[Document]:
+    """Every document, whatever it holds; the items of lists are documents too. Raises BadManifest."""
+    name = source_name(source)
+    try:
+        parsed = read_documents(_text(_bytes(source), name))
+    except NotReadable as error:
+        position = f":{error.line}:{error.column}" if error.line else ""
+        raise BadManifest([Problem(f"{name}{position}", error.message)]) from None
+    for one in parsed:
+        yield from _items(Document(one.value, name, one.line, one.lines))
+
+
+def source_name(source: str) -> str:
+    return "standard input" if source == "-" else source
 
 
 def _bytes(source: str) -> bytes:
@@ -181,16 +201,9 @@ def _items(document: Document) -> Iterator[Document]:
 
 def _kind_problem(document: Document) -> Problem | None:
     """What keeps a document from being an object we can run; its spec is not looked at."""
-    obj = document.object
-    if not isinstance(obj, dict):
-        what = "a list" if isinstance(obj, list) else "a single value"
-        return Problem(document.where(), f"is {what}, not an object with apiVersion, kind, metadata and spec")
-    for name, example in (("kind", resources.JOBSETS.kind), ("apiVersion", resources.JOBSETS.api_version)):
-        if obj.get(name) is None:
-            return Problem(document.where(), f"Required value: such as {example}", name, "FieldValueRequired")
-        if not isinstance(obj[name], str):
-            return Problem(document.where(name), "must be text", name, "FieldValueTypeInvalid")
-    kind, version = obj["kind"], obj["apiVersion"]
+    if problem := _shape_problem(document):
+        return problem
+    kind, version = document.object["kind"], document.object["apiVersion"]
     if kind in LEFT_OUT:
         return None
     if kind not in KINDS:
@@ -200,4 +213,18 @@ def _kind_problem(document: Document) -> Problem | None:
     if version != KINDS[kind].api_version:
         message = f"{version!r} is no version of {kind} that is known here; write {KINDS[kind].api_version}"
         return Problem(document.where("apiVersion"), message, "apiVersion", "FieldValueNotSupported")
+    return None
+
+
+def _shape_problem(document: Document) -> Problem | None:
+    """What keeps a document from being an object of any kind."""
+    obj = document.object
+    if not isinstance(obj, dict):
+        what = "a list" if isinstance(obj, list) else "a single value"
+        return Problem(document.where(), f"is {what}, not an object with apiVersion, kind, metadata and spec")
+    for name, example in (("kind", resources.JOBSETS.kind), ("apiVersion", resources.JOBSETS.api_version)):
+        if obj.get(name) is None:
+            return Problem(document.where(), f"Required value: such as {example}", name, "FieldValueRequired")
+        if not isinstance(obj[name], str):
+            return Problem(document.where(name), "must be text", name, "FieldValueTypeInvalid")
     return None
