@@ -20,6 +20,14 @@ COMMANDS = {
     "run": ("jobset.cli.run", "Run JobSets, Jobs and Pods from a manifest on this machine."),
     "validate": ("jobset.cli.validate", "Say whether a manifest would be admitted, without running it."),
     "explain": ("jobset.cli.explain", "Show the objects that a manifest would create, and why."),
+    "apply": ("jobset.cli.apply", "Create or change the objects of a manifest on a cluster."),
+    "get": ("jobset.cli.get", "List JobSets of a cluster, or show the tree of one."),
+    "suspend": ("jobset.cli.suspend", "Stop JobSets until they are resumed."),
+    "resume": ("jobset.cli.resume", "Let suspended JobSets run again."),
+    "restart": ("jobset.cli.restart", "Restart all Jobs of JobSets."),
+    "delete": ("jobset.cli.delete", "Delete JobSets, their Jobs and pods."),
+    "wait": ("jobset.cli.wait", "Wait until JobSets are completed, failed, ready, suspended or deleted."),
+    "events": ("jobset.cli.events", "Show the events of a JobSet, its Jobs and pods."),
     "completion": ("jobset.cli.completion", "Print the shell completion script."),
 }
 
