@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from jobset.api.meta import Object
-from jobset.client.yaml_reader import NotReadable, plain_scalar, read_documents
+from jobset.client.yaml_reader import NotReadable, plain_scalar, read_value
 from jobset.local.credentials import Credentials, write_private
 
 _SECTIONS = ("clusters", "users", "contexts")
@@ -84,27 +84,42 @@ def user_file(environ: Mapping[str, str]) -> Path:
 
 def merge_into(path: Path, added: Object, *, set_current: bool) -> None:
     """Raises BadKubeconfig; the file is then as it was."""
+    _rewrite(path, lambda existing: merged(existing, added, set_current=set_current))
+
+
+def remove_from(path: Path, cluster: str) -> None:
+    """Undo `merge_into`. Raises BadKubeconfig."""
+    _rewrite(path, lambda existing: without(existing, cluster))
+
+
+def _rewrite(path: Path, change: Callable[[Object], Object]) -> None:
     path = path.resolve()  # a link stays a link
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path):
-            write_private(path, as_yaml(merged(_read(path), added, set_current=set_current)))
+            write_private(path, as_yaml(change(_read(path))))
     except OSError as error:
         raise BadKubeconfig(f"{path}: {error.strerror}") from error
+
+
+def parse(text: str) -> Object:
+    """Raises BadKubeconfig."""
+    try:
+        found: Any = read_value(text) or {}
+    except NotReadable as error:
+        raise BadKubeconfig(f"cannot be read as YAML: {error}") from error
+    if not isinstance(found, dict) or any(not isinstance(found.get(each) or [], list) for each in _SECTIONS):
+        raise BadKubeconfig("is not a kubeconfig")
+    return found
 
 
 def _read(path: Path) -> Object:
     if not path.exists():
         return {}
     try:
-        documents: Sequence[Any] = [document.value for document in read_documents(path.read_text())]
-    except (NotReadable, UnicodeDecodeError) as error:
-        raise BadKubeconfig(f"{path} cannot be read as YAML: {error}") from error
-    found: Any = next(iter(documents), {})
-    lists = found if isinstance(found, dict) else None
-    if lists is None or any(not isinstance(lists.get(section) or [], list) for section in _SECTIONS):
-        raise BadKubeconfig(f"{path} is not a kubeconfig")
-    return lists
+        return parse(path.read_text())
+    except (BadKubeconfig, UnicodeDecodeError) as error:
+        raise BadKubeconfig(f"{path} {error}") from error
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from jobset.cluster.runtime.process.node.netlink import LOOPBACK_INDEX, Netlink
 
 BRIDGE = "pods0"
 PREFIX_LENGTH = 16
+_BACKLOG = 512
 
 
 class Attachment(NamedTuple):
@@ -40,6 +41,10 @@ class PodNetwork(Protocol):
 
     def open_socket(self, attachment: Attachment) -> socket.socket:
         """A TCP socket in the pod's network, not connected."""
+        ...
+
+    def listen(self, port: int) -> tuple[str, socket.socket] | None:
+        """The address and a socket where all pods can reach us; None where they share the machine's network."""
         ...
 
 
@@ -83,6 +88,9 @@ class SharedNetwork:
 
     def open_socket(self, attachment: Attachment) -> socket.socket:
         return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+    def listen(self, port: int) -> tuple[str, socket.socket] | None:
+        return None
 
 
 class _NodeNetwork:
@@ -155,6 +163,9 @@ class BridgedNetwork:
             return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         finally:
             self._own.come_back()
+
+    def listen(self, port: int) -> tuple[str, socket.socket] | None:
+        return self.bridge_address, socket.create_server((self.bridge_address, port), backlog=_BACKLOG)
 
     def _network_of_node(self, node: str, wanted_address: str) -> _NodeNetwork:
         shared = self._nodes.get(node)
