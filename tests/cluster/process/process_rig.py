@@ -67,10 +67,10 @@ class Rig:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def wait_output(self, pod: str, text: str) -> None:
+    async def wait_output(self, pod: str, text: str, name: str = "main") -> None:
         """Until a container has printed something."""
         async with asyncio.timeout(LIMIT_S):
-            while text not in self.output(pod):
+            while text not in self.output(pod, name):
                 await asyncio.sleep(0.005)
 
     def pod_directory(self, pod: str) -> Path:

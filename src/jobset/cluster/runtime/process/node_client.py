@@ -12,14 +12,14 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from jobset.cluster.runtime.process.node.wire import READ_SIZE, FrameReader, Message, encode
 
 _SOURCE = Path(__file__).parents[4]
-_BOOT = "import sys; sys.path.insert(0, {source!r}); from {package}.node.main import main; main({fd})"
+_BOOT = "import sys; sys.path.insert(0, {source!r}); from {package}.node import main; main.{call}"
 _MAX_FDS = 16
 _LOG_TAIL_BYTES = 2000
 
@@ -33,6 +33,22 @@ class NodeError(Exception):
         super().__init__(message)
         self.exit_code = exit_code
         self.gone = gone
+
+
+def start_node_process(
+    call: str, fds: Sequence[int], log: IO[bytes], cwd: str | None = None
+) -> subprocess.Popen[bytes]:
+    """Run `call`, of node/main.py, in a process of its own that gets these descriptors."""
+    boot = _BOOT.format(source=str(_SOURCE), package=__package__, call=call)
+    return subprocess.Popen(
+        [sys.executable, "-S", "-I", "-E", "-c", boot],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
+        pass_fds=fds,
+        cwd=cwd,
+        start_new_session=True,  # a Ctrl-C at our terminal is for us to handle
+    )
 
 
 class NodeClient:
@@ -50,26 +66,30 @@ class NodeClient:
         self._ended = asyncio.Event()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._starter: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._closing = False
 
     def launch(self, setup: Message, log: Path) -> None:
         """Start the process and tell it to set up. Needs no event loop. `log` gets what it has to complain about."""
         ours, theirs = socket.socketpair()
-        boot = _BOOT.format(source=str(_SOURCE), package=__package__, fd=theirs.fileno())
         self._log = log.open("w+b")  # kept open: the directory may be gone when the last words are wanted
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-S", "-I", "-E", "-c", boot],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a Ctrl-C at our terminal is for us to handle
-            )
-        ours.sendall(encode(setup))
-        ours.setblocking(False)
-        self._socket = ours
+            self._process = start_node_process(f"main({theirs.fileno()})", [theirs.fileno()], self._log)
+        self._begin(ours, setup)
+
+    def connect(
+        self, connection: socket.socket, setup: Message, log: Path, starter: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        """Use a node process that goes on without us. Needs no event loop. `starter` made it, and is about to end."""
+        self._log = log.open("a+b")
+        self._starter = starter
+        self._begin(connection, setup)
+
+    def _begin(self, connection: socket.socket, setup: Message) -> None:
+        connection.sendall(encode(setup))
+        connection.setblocking(False)
+        self._socket = connection
 
     async def wait_ready(self) -> Message:
         """What the launched process says of the machine. Raises NodeError."""
@@ -77,7 +97,13 @@ class NodeClient:
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         loop.add_reader(self._socket.fileno(), self._receive)
-        return await self._ready
+        try:
+            ready = await self._ready
+        finally:
+            if self._starter is not None:
+                self._starter.wait()
+        self._numbers = itertools.count(ready.get("first_request", 1))
+        return ready
 
     async def request(self, op: str, **fields: Any) -> Any:
         """The result. Raises NodeError."""
@@ -95,6 +121,12 @@ class NodeClient:
             return result
         finally:
             self._waiting.pop(number, None)
+
+    def disconnect(self) -> None:
+        """Leave the process to itself."""
+        if self._socket is not None and not self._ended.is_set():
+            self._closing = True
+            self._end()
 
     async def close(self) -> None:
         """End the process and everything it runs; returns when nothing is left."""

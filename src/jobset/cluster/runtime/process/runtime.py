@@ -7,10 +7,12 @@ network.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import signal as signals
+import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,12 +23,15 @@ from jobset.cluster.runtime.port import (
     ContainerId,
     ExecResult,
     Exit,
+    FoundRun,
+    FoundSandbox,
     OnExit,
     ProbeTarget,
     Sandbox,
     SandboxConfig,
 )
-from jobset.cluster.runtime.process import prober
+from jobset.cluster.runtime.process import prober, surviving
+from jobset.cluster.runtime.process.interactive import ProcessSession, connect, open_session
 from jobset.cluster.runtime.process.node.wire import Message
 from jobset.cluster.runtime.process.node_client import NodeClient, NodeError
 
@@ -73,47 +78,106 @@ class ProcessRuntime:
 
     `directory` exists and is private to this run; with `owns_directory` it is removed in the end, also when this
     program is killed. After `start`, `network` tells what was chosen. Ctrl-C reaches no pod by itself.
+
+    With `survives` pods outlive this program, however it ends, and `close` only lets go of them. The next runtime in
+    the same directory finds them, with all that happened meanwhile; `network` is then what it was. `end_pods`
+    (surviving.py) ends them.
     """
 
-    def __init__(self, directory: Path, *, network: Network = "auto", owns_directory: bool = False) -> None:
+    def __init__(
+        self, directory: Path, *, network: Network = "auto", owns_directory: bool = False, survives: bool = False
+    ) -> None:
         self.on_exit: OnExit = lambda _: None
         self.network: NetworkChoice | None = None
         self._directory = directory
         self._requested = network
         self._owns_directory = owns_directory
         self._node = NodeClient(self._event, self._gone)
+        self._survives = survives
         self._launched = False
         self._running: dict[ContainerId, datetime] = {}
+        self._found: dict[str, FoundSandbox] = {}
 
     def launch(self) -> None:
         """Start the node process. `start` does it too; earlier, it gets ready while the program is still loading."""
         if self._launched:
             return
+        if not self._survives:
+            self._launched = True
+            self._node.launch(self._setup(), self._log)
+        elif (launched := surviving.launch(self._directory)) is not None:
+            self._use(launched)
+
+    def _use(self, reached: surviving.Launched | socket.socket) -> None:
         self._launched = True
-        setup = {
-            "directory": str(self._directory),
+        if isinstance(reached, socket.socket):
+            self._node.connect(reached, self._setup(), self._log)
+        else:
+            self._node.connect(reached.connection, self._setup(), self._log, reached.starter)
+
+    @property
+    def _log(self) -> Path:
+        return self._directory / "node.log"
+
+    def _setup(self) -> Message:
+        return {
+            "op": "attach",
+            "directory": os.path.abspath(self._directory),
             "owns_directory": self._owns_directory,
             "network": self._requested,
             "only_choose": False,
         }
-        self._node.launch(setup, self._directory / "node.log")
 
     async def start(self) -> None:
         self.launch()
         try:
-            self.network = _choice(await self._node.wait_ready())
+            if not self._launched:
+                self._use(await surviving.reach(self._directory))
+            ready = await self._node.wait_ready()
+            self.network = _choice(ready)
         except NodeError as error:
             raise CannotStart(str(error)) from error
         except CannotStart:
-            await self._node.close()
+            await self._let_go()
             raise
+        for pod in ready["pods"]:
+            self._find(pod)
+
+    async def _let_go(self) -> None:
+        if self._survives:
+            self._node.disconnect()
+        else:
+            await self._node.close()
 
     async def close(self) -> None:
         self._running.clear()
-        await self._node.close()
+        await self._let_go()
+        if self._survives:
+            return
         left = self._directory if self._owns_directory else self._directory / "node"
         if left.exists():  # the node process was killed and could not clean up
             shutil.rmtree(left, ignore_errors=True)
+
+    # -- pods of an earlier program -------------------------------------------------------------------------------
+
+    def found(self) -> Sequence[str]:
+        return list(self._found)
+
+    def adopt(self, uid: str) -> FoundSandbox | None:
+        return self._found.pop(uid, None)
+
+    def _find(self, pod: Message) -> None:
+        ended = [_exit(message) for message in pod["ended"]]
+        runs = [FoundRun(end.container, end.started_at, end.signal, end) for end in ended]
+        for (uid, name, attempt), started_ns, signal in pod["running"]:
+            run = FoundRun((uid, name, attempt), _moment(started_ns), signal)
+            runs.append(run)
+            self._running[run.container] = run.started_at
+        runs.sort(key=lambda run: run.container[2])
+        sandbox = Sandbox(pod["uid"], pod["ip"])
+        self._found[sandbox.uid] = FoundSandbox(sandbox, Path(pod["directory"]), tuple(runs))
+
+    # -- requests -------------------------------------------------------------------------------------------------
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         fields = {
@@ -124,6 +188,7 @@ class ProcessRuntime:
             "hostname": config.hostname,
             "fqdn": config.fqdn,
             "host_network": config.host_network,
+            "directory": str(config.directory),
             "host_aliases": config.host_aliases,
             "dns_search": config.dns_search,
             "memory_limit_bytes": config.memory_limit_bytes,
@@ -133,6 +198,7 @@ class ProcessRuntime:
         return Sandbox(config.uid, await self._ask("create_sandbox", config=fields))
 
     async def remove_sandbox(self, uid: str) -> None:
+        self._found.pop(uid, None)
         await self._tell("remove_sandbox", uid=uid)
 
     async def start_container(self, uid: str, config: ContainerConfig) -> None:
@@ -167,6 +233,32 @@ class ProcessRuntime:
             return ExecResult(error.exit_code, str(error))
         return ExecResult(exit_code, output)
 
+    async def open_session(
+        self, container: ContainerId, argv: Sequence[str], *, tty: bool, stdin: bool
+    ) -> ProcessSession:
+        return await self._session(container=container, argv=list(argv), tty=tty, stdin=stdin)
+
+    async def attach(self, container: ContainerId, *, stdin: bool, ends_stdin: bool) -> ProcessSession:
+        return await self._session(container=container, argv=[], stdin=stdin, ends_stdin=ends_stdin)
+
+    async def _session(self, **fields: Any) -> ProcessSession:
+        try:
+            _, opened = await self._node.request_socket("session", **fields)
+        except NodeError as error:
+            raise CannotStart(str(error), error.exit_code) from error
+        assert opened is not None
+        return await open_session(opened)
+
+    async def dial(self, uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            address, opened = await self._node.request_socket("socket", uid=uid)
+        except NodeError as error:
+            raise OSError(str(error)) from error
+        assert opened is not None and self.network is not None
+        # in a network of its own a pod may listen on its loopback only; in a shared one that is everybody's
+        hosts = ("127.0.0.1", address) if self.network.kind == "pod" else (address,)
+        return await connect(opened, hosts, port)
+
     async def probe(self, uid: str, target: ProbeTarget, timeout_s: float) -> tuple[bool, str]:
         try:
             async with asyncio.timeout(timeout_s):
@@ -177,6 +269,17 @@ class ProcessRuntime:
             return False, f"no answer within {timeout_s:g} s"
         except NodeError as error:
             return False, str(error)
+
+    async def listen(self, port: int) -> tuple[str, socket.socket] | None:
+        """The address and a listening socket where every pod reaches this program, whatever its network.
+
+        None where pods share the machine's network: they reach what listens on its loopback. Raises CannotStart.
+        """
+        try:
+            address, listening = await self._node.request_socket("listen", port=port)
+        except NodeError as error:
+            raise CannotStart(str(error)) from error
+        return None if listening is None else (address, listening)
 
     async def set_names(self, namespace: str, names: Mapping[str, Sequence[str]]) -> None:
         plain = {name: list(addresses) for name, addresses in names.items()}
@@ -197,25 +300,34 @@ class ProcessRuntime:
                 raise CannotStart(str(error), error.exit_code) from error
 
     def _event(self, message: Message) -> None:
-        uid, name, attempt = message["container"]
-        self._running.pop((uid, name, attempt), None)
-        self.on_exit(
-            Exit(
-                container=(uid, name, attempt),
-                exit_code=message["exit_code"],
-                reason=message["reason"],
-                started_at=_moment(message["started_ns"]),
-                finished_at=_moment(message["finished_ns"]),
-                signal=message["signal"],
-                message=message["message"],
-            )
-        )
+        self._ended(_exit(message))
+
+    def _ended(self, end: Exit) -> None:
+        self._running.pop(end.container, None)
+        found = self._found.get(end.container[0])
+        if found is None:
+            self.on_exit(end)
+            return
+        ended = [replace(run, end=end) if run.container == end.container else run for run in found.runs]
+        self._found[end.container[0]] = replace(found, runs=tuple(ended))
 
     def _gone(self, why: str) -> None:
         """The node process was killed, and with it everything that ran."""
-        running, self._running = self._running, {}
-        for container, started in running.items():
-            self.on_exit(Exit(container, 137, "Error", started, started, signals.SIGKILL, why))
+        for container, started in list(self._running.items()):
+            self._ended(Exit(container, 137, "Error", started, started, signals.SIGKILL, why))
+
+
+def _exit(message: Message) -> Exit:
+    uid, name, attempt = message["container"]
+    return Exit(
+        container=(uid, name, attempt),
+        exit_code=message["exit_code"],
+        reason=message["reason"],
+        started_at=_moment(message["started_ns"]),
+        finished_at=_moment(message["finished_ns"]),
+        signal=message["signal"],
+        message=message["message"],
+    )
 
 
 def _moment(nanoseconds: int) -> datetime:

@@ -140,6 +140,19 @@ def find(name: str, own_pids: tuple[int, ...]) -> Cgroups | None:
     return Cgroups(bases, homes, 1) if bases else None
 
 
+def remove_left_by(pid: int) -> bool:
+    """Remove what a node process left that was killed outright. False while something is still ending in it."""
+    unified, legacy = _hierarchies()
+    own = _own_groups()
+    places = [(mount, own.get(controller, "/")) for controller, mount in sorted(legacy.items())]
+    if unified:
+        places += [(unified, "/"), (unified, own.get("", "/"))]
+    bases = [os.path.join(os.path.normpath(mount + group), f"{GROUP_PREFIX}{pid}") for mount, group in places]
+    for base in bases:
+        _remove_tree(base)
+    return not any(map(os.path.exists, bases))
+
+
 def _base_v2(mount: str, own: str, name: str, own_pids: tuple[int, ...]) -> Cgroups | None:
     for parent in dict.fromkeys((mount, os.path.normpath(mount + own))):
         available = [c for c in ("cpu", "memory") if c in _read(parent, "cgroup.controllers").split()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jobset.cluster.runtime.process.node import linux
@@ -90,11 +91,12 @@ def _try_processes(report_fd: int) -> None:
     os.waitpid(child, 0)
 
 
-def enter(scratch: str, *, user_namespace: bool, network: bool, processes: bool) -> None:
+def enter(scratch: str, *, user_namespace: bool, network: bool, processes: bool, kept_open: Sequence[int] = ()) -> None:
     """Put this process, and all it will start, into namespaces of its own; `scratch` becomes a private tmpfs.
 
     In a user namespace we keep our user and group, and are all-powerful over what we make in it. With `processes` it is
-    a child that returns, as process 1: whatever ends it ends all that it started.
+    a child that returns, as process 1: whatever ends it ends all that it started. The parent waits for that and keeps
+    nothing open but `kept_open`.
     """
     user, group = os.geteuid(), os.getegid()
     flags = linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC
@@ -104,20 +106,20 @@ def enter(scratch: str, *, user_namespace: bool, network: bool, processes: bool)
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     if processes:
-        _become_first_process()
+        _become_first_process(kept_open)
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     linux.mount("tmpfs", scratch, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     os.mkdir(os.path.join(scratch, "mirror"))
     private_dev(scratch)
 
 
-def _become_first_process() -> None:
+def _become_first_process(kept_open: Sequence[int]) -> None:
     linux.unshare(linux.CLONE_NEWPID)
     child = os.fork()
     if child == 0:
         linux.die_with_parent(signal.SIGKILL)
         return
-    close_all_but([])
+    close_all_but(kept_open)
     _, status = os.waitpid(child, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
@@ -135,7 +137,7 @@ def fork_with_namespace() -> int:
         os.close(own)
 
 
-def close_all_but(keep: list[int]) -> None:
+def close_all_but(keep: Sequence[int]) -> None:
     """What a forked child inherits and must not hold: the other containers' channels and namespaces."""
     start = 3
     for fd in sorted(set(keep)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from typing import TypeAlias
 
 from jobset.cluster.runtime.process.node import name_files
@@ -35,6 +36,9 @@ class Running:
         self.group: Group | None = None
         self.termination_log = ""
         self.started = False
+        self.started_ns = time.time_ns()
+        self.signal = 0
+        """The last one it was sent."""
         self.report: Message | None = None
 
 
@@ -42,6 +46,7 @@ class Pod:
     """One sandbox: `directory` is a private one for what the node makes for it."""
 
     def __init__(self, config: Message, attachment: Attachment, directory: str) -> None:
+        self.config = config
         self.uid: str = config["uid"]
         self.namespace: str = config["namespace"]
         self.hostname: str = config["hostname"]
@@ -50,6 +55,19 @@ class Pod:
         self.binds: list[Bind] = []
         self.group: Group | None = None
         self.containers: dict[Key, Running] = {}
+        self._ends: dict[str, list[Message]] = {}
+
+    def remember(self, end: Message) -> None:
+        """How a run ended, for whoever asks later: of each container the last two, for as long as the pod is there."""
+        name = end["container"][1]
+        self._ends[name] = [*self._ends.get(name, ())[-1:], end]
+
+    def describe(self) -> Message:
+        """All that somebody has to know who did not see it come to this."""
+        running = [[r.key, r.started_ns, r.signal] for r in self.containers.values()]
+        ended = [end for ends in self._ends.values() for end in ends]
+        facts = {"uid": self.uid, "ip": self.attachment.address, "directory": self.config["directory"]}
+        return {**facts, "running": running, "ended": ended}
 
 
 class Pods:
