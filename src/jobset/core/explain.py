@@ -5,6 +5,9 @@ Asks the same policies that `plan` asks, so an explanation cannot differ from wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+
 from jobset.api.jobs import Job
 from jobset.api.jobset import DependsOn, JobSet, ReplicatedJob, from_object
 from jobset.api.meta import Object
@@ -14,12 +17,42 @@ from jobset.core.features import FeatureGates
 from jobset.core.jobs import create_jobs_of
 from jobset.core.labels import labels_by_replicated_job
 from jobset.core.network import headless_service, wants_dns
-from jobset.core.observed import Observed, is_leaving
+from jobset.core.observed import Observed, is_leaving, observed_of
 from jobset.core.plan import is_managed_here
 from jobset.core.replicated_jobs_status import count_jobs, is_ready
 from jobset.core.startup_policy import decide_startup, is_in_order
 from jobset.core.status import StatusDraft
-from jobset.core.volumes import claims
+from jobset.core.volumes import claim_names, claims
+
+
+def observed_at_once(
+    raw: Object,
+    *,
+    jobs: Iterable[Job],
+    claims: Iterable[Object],
+    service: Object | None,
+    gates: FeatureGates,
+    now: datetime,
+) -> Observed:
+    """Without caches: `jobs` and `claims` are all of the namespace, `service` is the one of its subdomain."""
+    jobset = from_object(raw)
+    by_name = {job.metadata.name: job for job in jobs}
+    existing = {claim["metadata"]["name"] for claim in claims}
+    return observed_of(
+        raw,
+        jobset,
+        jobs=[job for job in by_name.values() if _owner_uid(job) == jobset.metadata.uid],
+        find_job=by_name.get,
+        service=service,
+        claims=[claim for claim in claim_names(jobset) if claim in existing],
+        gates=gates,
+        now=now,
+    )
+
+
+def _owner_uid(job: Job) -> str:
+    owner = job.metadata.controller
+    return "" if owner is None else owner.uid
 
 
 def why_waiting(observed: Observed) -> list[str]:
