@@ -7,25 +7,31 @@ in as they are stored; a binding whose role is missing gives nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
+from jobset.api.resources import RBAC
 
 ALL = "*"
 SUPERUSERS = "system:masters"
 _ACCOUNT_PREFIX = "system:serviceaccount:"
+_VERBS_BESIDES = {
+    "roles": "escalate",
+    "clusterroles": "escalate",
+    "rolebindings": "bind",
+    "clusterrolebindings": "bind",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """Whom a request comes from."""
 
     name: str
     groups: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """What somebody wants to do: to a resource, or, with `path`, to what is none. Empty namespace: all of them."""
 
     verb: str
@@ -37,16 +43,14 @@ class Attempt:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """One rule that somebody has, and the sentence that says through which binding."""
 
     rule: Object
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """Everything that is stored about rights. `find_role(namespace, name)`: empty namespace for a ClusterRole."""
 
     cluster_bindings: Sequence[Object]
@@ -134,14 +138,15 @@ def account_user_name(namespace: str, name: str) -> str:
     return f"{_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
-def writes_rights(attempt: Attempt) -> str:
-    """The verb that must be held besides to write a role (escalate) or a binding (bind); empty for all else.
+def writes_rights(attempt: Attempt) -> Attempt | None:
+    """What must be allowed besides to write a role (verb escalate) or a binding (verb bind); None for all else.
 
     Kubernetes also lets those write who hold every right of the role themselves. Here the verb is always needed:
     stricter, and one look at the request tells.
     """
-    if attempt.group != "rbac.authorization.k8s.io" or attempt.verb not in ("create", "update", "patch"):
-        return ""
-    return {"roles": "escalate", "clusterroles": "escalate", "rolebindings": "bind", "clusterrolebindings": "bind"}.get(
-        attempt.resource, ""
-    )
+    if attempt.group != RBAC or attempt.verb not in ("create", "update", "patch"):
+        return None
+    verb = _VERBS_BESIDES.get(attempt.resource)
+    if verb is None:
+        return None
+    return Attempt(verb, attempt.group, attempt.resource, "", attempt.namespace, attempt.name)

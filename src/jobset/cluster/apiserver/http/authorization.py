@@ -6,7 +6,6 @@ Members of system:masters may do everything, so that nobody can lock themselves 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from jobset.api.errors import Forbidden
 from jobset.api.meta import Object
@@ -49,8 +48,8 @@ class Authorization:
         policy, subject = self._policy(), Subject(user.name, user.groups)
         allowed, why = decide(policy, subject, attempt)
         besides = writes_rights(attempt)
-        if allowed and besides and not decide(policy, subject, replace(attempt, verb=besides))[0]:
-            return False, f'writing {attempt.resource} takes the verb "{besides}" besides'
+        if allowed and besides and not decide(policy, subject, besides)[0]:
+            return False, f'writing {attempt.resource} takes the verb "{besides.verb}" besides'
         return allowed, why
 
     def rules(self, user: User, namespace: str) -> Sequence[Object]:
