@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 
@@ -29,8 +30,7 @@ def is_label_value(text: str) -> bool:
     return text == "" or _NAME.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One term of a selector. `values` is empty for Exists and DoesNotExist, one whole number for Gt and Lt."""
 
     key: str
@@ -59,8 +59,7 @@ class Requirement:
         return found > limit if self.operator == "Gt" else found < limit
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(Struct, frozen=True):
     """All requirements must hold. Without any, everything matches."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -129,8 +128,7 @@ def label_selector_of(selector: Object | None) -> LabelSelector | None:
     return LabelSelector(tuple(requirements))
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(Struct, frozen=True):
     """(path, value, wanted equal?) for each term; values are compared as text, absent as empty."""
 
     terms: tuple[tuple[str, str, bool], ...] = ()

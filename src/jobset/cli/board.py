@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.meta import Object, condition_of
@@ -15,8 +16,7 @@ PodState: TypeAlias = Literal[
 JobState: TypeAlias = Literal["suspended", "waiting", "starting", "ready", "succeeded", "failed", "ending"]
 
 
-@dataclass(frozen=True, slots=True)
-class PodRow:
+class PodRow(Struct, frozen=True):
     name: str
     state: PodState
     restarts: int
@@ -29,15 +29,13 @@ class PodRow:
         return self.state in ("gated", "pending", "starting", "backing off")
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     name: str
     state: JobState
     pods: tuple[PodRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """A replicated job. `wanted` counts its Jobs."""
 
     name: str
@@ -49,8 +47,7 @@ class GroupRow:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SetRow:
+class SetRow(Struct, frozen=True):
     """A JobSet, or a Job or Pod that stands alone (then with one group)."""
 
     kind: str

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 
 OutputFormat: TypeAlias = Literal["text", "json", "events"]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
+class SessionOptions(Struct, frozen=True):
     documents: Sequence[Object]
     output: OutputFormat = "text"
     quiet: bool = False

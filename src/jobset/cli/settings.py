@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from jobset.api.field_errors import suggestion
 from jobset.api.meta import Object
@@ -23,8 +25,7 @@ from jobset.client.yaml_reader import NotReadable, read_value
 _SEGMENT = re.compile(r"""\.?([A-Za-z0-9_-]+)|\[(?:"([^"]+)"|'([^']+)'|([^\]"']+))\]""")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     text: str
     path: tuple[str, ...]
     value: str

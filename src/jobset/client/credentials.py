@@ -12,9 +12,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from jobset.api.errors import Unauthorized
 from jobset.api.meta import Object, parse_time
@@ -25,8 +26,7 @@ PLUGIN_PATIENCE_S = 60.0
 """For plugins that cannot ask anybody; one that may ask is given all the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     certificate: bytes = b""
     key: bytes = b""

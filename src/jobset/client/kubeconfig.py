@@ -11,10 +11,11 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from jobset.api.meta import Object
 from jobset.client.proxies import proxy_of_environment
@@ -29,8 +30,7 @@ class BadKubeconfig(Exception):
     """The configuration does not say how to reach a cluster. The message names file, entry and field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pem:
+class Pem(Struct, frozen=True):
     """A certificate or key: its text, or the file that holds it (and may be replaced while we run)."""
 
     data: bytes = b""
@@ -40,8 +40,7 @@ class Pem:
         return bool(self.data or self.file)
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Struct, frozen=True):
     """A program that hands out credentials (KEP-541). `cluster` is what it is told about the server, if it asks."""
 
     api_version: str
@@ -53,8 +52,7 @@ class Plugin:
     cluster: Object | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """All ways to say who we are; what is empty is not used. `impersonation` are the headers to act as another."""
 
     certificate: Pem = Pem()
@@ -67,8 +65,7 @@ class Login:
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A cluster to talk to. `where` is how errors call this choice, such as `context dev`."""
 
     server: str
@@ -111,8 +108,7 @@ def in_cluster(environ: Mapping[str, str], files: Path = IN_CLUSTER_FILES) -> Ta
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """The fields of one cluster, user or context, or a part of them, and where they stand."""
 
     values: Object
@@ -164,8 +160,7 @@ class _Entry:
         return BadKubeconfig(f"{self.where}: {name} {what}")
 
 
-@dataclass(slots=True)
-class _Config:
+class _Config(Struct):
     """Several files as one. `sources` are those that were looked for."""
 
     sources: list[str] = field(default_factory=list)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.api.resources import Resource
@@ -22,15 +23,13 @@ Propagation = Literal["Foreground", "Background", "Orphan"]
 PatchType = Literal["merge", "strategic", "json", "apply"]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectList(Generic[T]):
+class ObjectList(Struct, Generic[T], frozen=True):
     items: Sequence[T]
     resource_version: str
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(Struct, Generic[T], frozen=True):
     """One change. For a BOOKMARK `object` is None and only `resource_version` tells."""
 
     type: EventType

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
+from msgspec import Struct, field
 
 from jobset.api.meta import Object
 from jobset.api.resources import Resource
@@ -22,8 +22,7 @@ PATCH_MEDIA_TYPES: Mapping[PatchType, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -36,8 +35,7 @@ class Request:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Which objects of a resource a list or a watch is about."""
 
     namespace: str = ""

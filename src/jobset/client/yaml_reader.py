@@ -11,10 +11,10 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import yaml
+from msgspec import Struct, field
 
 MAX_DEPTH = 100
 MAX_VALUES = 300_000
@@ -42,8 +42,7 @@ class NotReadable(ValueError):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """One document: its value, and for each field path the line it stands on."""
 
     value: Any
@@ -51,8 +50,7 @@ class Parsed:
     lines: dict[str, int]
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A mapping or list being read."""
 
     value: Any

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from jobset.api.errors import AlreadyExists
 from jobset.api.meta import Object
@@ -44,8 +45,7 @@ class Component(Protocol):
     async def run(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedOptions:
+class EmbeddedOptions(Struct, frozen=True):
     """`root` is a private directory for pods and volumes; it exists. `nodes` are complete Node objects."""
 
     root: Path
@@ -66,8 +66,7 @@ class EmbeddedOptions:
     """Makes uids and generated names repeatable."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedCluster:
+class EmbeddedCluster(Struct, frozen=True):
     service: ApiService
     client: InProcessClient
     kubelet: Kubelet

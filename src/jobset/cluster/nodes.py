@@ -12,10 +12,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.cluster.model.nodes import DEFAULT_PODS, node_object, nodes_of_documents
@@ -27,8 +27,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686"
 _UNLIMITED_BYTES = 1 << 60
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
+class MachineFacts(Struct, frozen=True):
     """What this machine has to offer. `gpus` are the ids by which CUDA_VISIBLE_DEVICES names them."""
 
     hostname: str

@@ -5,23 +5,22 @@ A plan is one step: no action may need another's outcome. `reconcile/apply.py` c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from jobset.api.meta import Object
 from jobset.api.resources import Resource
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(Struct, frozen=True):
     """Reason (one CamelCase word) and one sentence. Feeds the log, events, `explain` and traces."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CreateObject:
+class CreateObject(Struct, frozen=True):
     """Create `body`. Its own earlier self (AlreadyExists) is no error: the caches will show it."""
 
     resource: Resource
@@ -33,8 +32,7 @@ class CreateObject:
     """Reason of the Normal event on the root object, telling `why`, once it is created; empty for none."""
 
 
-@dataclass(frozen=True, slots=True)
-class PatchObject:
+class PatchObject(Struct, frozen=True):
     """JSON merge patch. `uid` and `resource_version`, where given, must still hold (Conflict otherwise)."""
 
     resource: Resource
@@ -47,8 +45,7 @@ class PatchObject:
     resource_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteObject:
+class DeleteObject(Struct, frozen=True):
     """Delete the object with this UID and no other. Absent is success."""
 
     resource: Resource
@@ -65,8 +62,7 @@ class DeleteObject:
 Action: TypeAlias = CreateObject | PatchObject | DeleteObject
 
 
-@dataclass(frozen=True, slots=True)
-class EventNote:
+class EventNote(Struct, frozen=True):
     """An event on the root object, to be sent only after the status that it tells of was written."""
 
     type: Literal["Normal", "Warning"]
@@ -74,8 +70,7 @@ class EventNote:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Actions valid now, the whole desired status (None: leave it), its events, and when to look again."""
 
     actions: tuple[Action, ...] = ()

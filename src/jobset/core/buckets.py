@@ -7,8 +7,9 @@ only when its last pod has terminated (`Failed`): the time in between belongs to
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.jobs import Job
@@ -17,8 +18,7 @@ from jobset.api.meta import Condition, is_true
 from jobset.core.features import FeatureGates
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(Struct, frozen=True):
     """Every Job the JobSet controls is in exactly one of these, by name."""
 
     active: tuple[Job, ...] = ()
@@ -33,7 +33,7 @@ class Buckets:
 def sort_into_buckets(jobset: JobSet, jobs: Iterable[Job], gates: FeatureGates) -> Buckets:
     """`jobs` in the order they shall keep."""
     attempts = _Attempts(jobset, gates)
-    found: dict[str, list[Job]] = {name: [] for name in Buckets.__slots__}
+    found: dict[str, list[Job]] = {name: [] for name in Buckets.__struct_fields__}
     for job in jobs:
         found[attempts.standing(job) or outcome(job)].append(job)
     return Buckets(**{name: tuple(of_it) for name, of_it in found.items()})

@@ -10,12 +10,12 @@ by rule, then by time of failure, then by name, until an action concerns the who
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 import re2
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.jobs import Job
@@ -28,8 +28,7 @@ from jobset.core.status import StatusDraft
 RESTART_JOB_ACTIONS = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A failed Job, when and why it failed."""
 
     job: str
@@ -40,8 +39,7 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """What is to be done about one failure; `rule` is the rule's name, empty for the default."""
 
     action: FailurePolicyAction

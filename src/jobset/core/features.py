@@ -6,7 +6,8 @@ Same names as the original's; here all are on unless turned off.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _FIELD_OF_GATE = {
     "InPlaceRestart": "in_place_restart",
@@ -16,8 +17,7 @@ _FIELD_OF_GATE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(Struct, frozen=True):
     in_place_restart: bool = True
     """restartStrategy InPlaceRestart may be used."""
     restart_job: bool = True

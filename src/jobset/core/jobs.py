@@ -6,7 +6,8 @@ Templates are raw and stay whole: a Job shares with its template everything that
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.jobs import Job
@@ -23,8 +24,7 @@ from jobset.core.startup_policy import Startup
 from jobset.core.volumes import with_claims
 
 
-@dataclass(frozen=True, slots=True)
-class JobBuilder:
+class JobBuilder(Struct, frozen=True):
     """Makes the Jobs of one replicated job; what they have in common is computed once."""
 
     jobset: JobSet

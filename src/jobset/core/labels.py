@@ -5,9 +5,8 @@ What is common to a replicated job's Jobs is computed once; each Job adds five k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.jobset import JobSet, ReplicatedJob
@@ -16,8 +15,7 @@ from jobset.core.features import FeatureGates
 from jobset.core.names import coordinator_endpoint, job_key, subdomain
 
 
-@dataclass(frozen=True, slots=True)
-class JobLabels:
+class JobLabels(Struct, frozen=True):
     """Makes the labels of any Job of one replicated job."""
 
     namespace: str

@@ -7,8 +7,9 @@ Nothing is decided here but which objects are ours, which are in the way, and wh
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from jobset.api.jobs import Job
 from jobset.api.jobset import KIND, JobSet
@@ -18,8 +19,7 @@ from jobset.core.features import FeatureGates
 from jobset.core.names import job_name
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """What a pass knows. `raw` is the JobSet as the API gave it, `jobset` its view."""
 
     raw: Object

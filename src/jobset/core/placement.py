@@ -15,9 +15,10 @@ Jobs' leaders hold it off.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.meta import Object, condition_of, controller_of, format_time
@@ -32,8 +33,7 @@ VIOLATION = "ExclusivePlacementViolation"
 _VIOLATION_MESSAGE = "Pod violated JobSet exclusive placement policy"
 
 
-@dataclass(frozen=True, slots=True)
-class JobPods:
+class JobPods(Struct, frozen=True):
     """The pods of one Job that is placed exclusively."""
 
     topology_key: str

@@ -5,7 +5,7 @@ Called once a pass, before Jobs are created or resumed. It creates nothing itsel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from jobset.api.jobset import DependsOn, JobSet, ReplicatedJob, ReplicatedJobStatus
 from jobset.core import conditions
@@ -14,8 +14,7 @@ from jobset.core.replicated_jobs_status import started
 from jobset.core.status import StatusDraft
 
 
-@dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(Struct, frozen=True):
     """`open` may go on now, in the spec's order; `waiting` says of every other replicated job why it may not."""
 
     open: tuple[ReplicatedJob, ...]

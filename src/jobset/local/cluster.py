@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.api.resources import PODS
@@ -28,8 +29,7 @@ from jobset.operator.jobset import JobSetController
 from jobset.operator.placement import PlacementController
 
 
-@dataclass(frozen=True, slots=True)
-class LocalCluster:
+class LocalCluster(Struct, frozen=True):
     client: Client
     root: Path
     service: ApiService

@@ -11,9 +11,10 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from jobset.cluster.apiserver.http import certificates
 from jobset.cluster.apiserver.http.certificates import KeyPair
@@ -30,8 +31,7 @@ class NotPrivate(Exception):
     """A directory or file that others could read or change. The message tells the fix."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     directory: Path
     authority: KeyPair
     admin: KeyPair

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from jobset.cluster.kubelet.cri_log import LogLine, join_parts, parse_line
 
@@ -21,8 +22,7 @@ READ_LIMIT = 1 << 20
 TAIL_BYTES = 16 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Whose output it is."""
 
     namespace: str
@@ -31,8 +31,7 @@ class Source:
     attempt: int
 
 
-@dataclass(slots=True)
-class _File:
+class _File(Struct):
     source: Source
     path: Path
     offset: int = 0

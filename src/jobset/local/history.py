@@ -6,9 +6,10 @@ Stands beside the controllers and only reads. It decides nothing; `run` and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from jobset.api import labels
 from jobset.api.meta import Object, condition_of, parse_time
@@ -22,8 +23,7 @@ TailOf: TypeAlias = Callable[[Object, str, int], tuple[LogLine, ...]]
 """(pod, container, attempt) -> the last lines it wrote"""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerFailure:
+class ContainerFailure(Struct, frozen=True):
     """A container that ended badly. `exit_code` is 128+N for signal N.
 
     `log_tail` are its last lines, or what was in the way when it did not even start.
@@ -39,8 +39,7 @@ class ContainerFailure:
     log_tail: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """One run of the whole set. `cause` is the JobSet's own sentence for its end."""
 
     number: int
@@ -53,8 +52,7 @@ class Attempt:
     """As they became known (see `in_order` for which came first). Those that were terminated are not in it."""
 
 
-@dataclass(slots=True)
-class JobRestart:
+class JobRestart(Struct):
     """One Job restarted alone (failure policy action RestartJob)."""
 
     job: str

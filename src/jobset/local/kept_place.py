@@ -11,10 +11,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from jobset.local.credentials import private_directory, write_private
 
@@ -33,8 +33,7 @@ class Running(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     network: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The directory of the cluster `name`; nothing in it is made by asking for it."""
 
     name: str

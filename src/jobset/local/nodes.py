@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from jobset.api.meta import Object
 from jobset.cluster.model.node_fitting import nodes_to_fit
 from jobset.cluster.nodes import GPU, machine_facts, machine_node, nodes_from_file
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenNodes:
+class ChosenNodes(Struct, frozen=True):
     """`devices`: GPU ids of each node. `notes`: what a user should know."""
 
     objects: Sequence[Object]

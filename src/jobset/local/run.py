@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from jobset.api import labels
 from jobset.api.errors import AlreadyExists, ApiError, NotFound
@@ -55,16 +56,14 @@ PodLogs: TypeAlias = Callable[[Object, str, int], Path]
 """(pod, container, attempt) -> its log file"""
 
 
-@dataclass(frozen=True, slots=True)
-class LineWritten:
+class LineWritten(Struct, frozen=True):
     """A container wrote a line."""
 
     source: Source
     line: LogLine
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """An object was added (old is None), changed, or deleted (new is None)."""
 
     resource: Resource
@@ -84,8 +83,7 @@ class Refused(Exception):
 RunEvent: TypeAlias = LineWritten | Changed
 
 
-@dataclass(slots=True)
-class Target:
+class Target(Struct):
     """One document that decides the end: a JobSet, Job or Pod."""
 
     resource: Resource

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from jobset.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from jobset.api.merge_patch import diff_merge_patch
@@ -30,8 +31,7 @@ class Events(Protocol):
     async def record(self, regarding: Object, note: EventNote) -> None: ...
 
 
-@dataclass(slots=True)
-class Applied:
+class Applied(Struct):
     """What a plan's actions led to. `versions` holds, per resource, the last version that we wrote."""
 
     versions: dict[Resource, int] = field(default_factory=dict)

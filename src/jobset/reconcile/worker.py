@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.resources import Resource
 from jobset.reconcile.apply import Applied, PassFailed
@@ -24,8 +25,7 @@ STALE_POLL_S = 0.01
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a pass came to: what it wrote, and when the key wants to be looked at again."""
 
     applied: Applied | None = None

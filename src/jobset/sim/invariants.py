@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.meta import Object, condition_of, controller_of
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The objects of one moment. `settled`: no controller has anything left to do."""
 
     jobsets: tuple[Object, ...]

@@ -8,9 +8,11 @@ its field manager: it owns the fields that it set, and all others lose them. App
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from jobset.api.meta import Object, format_time
 from jobset.cluster.apiserver.field_sets import FieldSet, decoded, difference, encoded, of_paths, outside, union
@@ -38,8 +40,7 @@ _NOT_TRACKED = of_paths(
 """Members that nobody owns; what is below metadata is owned."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Manager:
+class Manager(Struct, frozen=True, order=True):
     """Who wrote and how. Appliers are the same in every API version: theirs is empty."""
 
     name: str
@@ -48,8 +49,7 @@ class Manager:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(Struct, frozen=True):
     fields: FieldSet
     api_version: str
     time: str = ""
@@ -59,8 +59,7 @@ class Owned:
 Managed: TypeAlias = Mapping[Manager, Owned]
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(Struct, frozen=True):
     """Who makes a request, at which version of the resource, when. `reset` is what the request cannot change."""
 
     name: str

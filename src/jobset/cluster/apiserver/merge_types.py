@@ -8,9 +8,10 @@ and lists are atomic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from jobset.api.schema import Schema, definition
 from jobset.cluster.apiserver.field_sets import key_element, value_element
@@ -28,8 +29,7 @@ class NoPathElement(ValueError):
     """A list item does not say which it is."""
 
 
-@dataclass(slots=True, eq=False)
-class MergeType:
+class MergeType(Struct, eq=False):
     shape: Shape
     fields: dict[str, Schema | MergeType] = field(default_factory=dict)
     values: Schema | MergeType | None = None

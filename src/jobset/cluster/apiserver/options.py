@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from jobset.client.port import Propagation
 
@@ -15,8 +16,7 @@ def no_warning(_: str) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(Struct, frozen=True):
     """For create, update and patch. `warn` receives the texts that HTTP puts into Warning headers.
 
     `field_manager` is who will own the fields that the request sets (managed_fields.py). Whoever names none, as all of
@@ -31,8 +31,7 @@ class WriteOptions:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(Struct, frozen=True):
     """`uid` and `resource_version` are preconditions (Conflict when they do not hold)."""
 
     uid: str = ""
@@ -43,8 +42,7 @@ class DeleteOptions:
     warn: Callable[[str], None] = no_warning
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True):
     label_selector: str = ""
     field_selector: str = ""
     limit: int = 0
@@ -54,8 +52,7 @@ class ListOptions:
     """resourceVersionMatch: Exact, NotOlderThan or empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchOptions:
+class WatchOptions(Struct, frozen=True):
     """`resource_version` empty or "0": start with ADDED for everything that exists."""
 
     label_selector: str = ""

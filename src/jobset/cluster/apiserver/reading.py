@@ -6,10 +6,10 @@ import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 
 import msgspec
+from msgspec import Struct
 
 from jobset.api.errors import BadRequest, Cause, Invalid, Timeout
 from jobset.api.field_errors import forbidden
@@ -25,8 +25,7 @@ from jobset.cluster.store.port import Store, Subscription
 BOOKMARK_AFTER_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """What a list answers. `remaining` counts what follows, where that is known."""
 
     items: Sequence[Object]

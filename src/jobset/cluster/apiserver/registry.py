@@ -6,8 +6,9 @@ Event has two faces, core/v1 and events.k8s.io/v1, over one stored form: `inward
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from jobset.api.errors import ApiError, NotFound
 from jobset.api.meta import Object
@@ -36,8 +37,7 @@ class Admission(Protocol):
     def update(self, new: Object, old: Object) -> Object: ...
 
 
-@dataclass(slots=True)
-class Served:
+class Served(Struct):
     """One served resource. `storage` is its name in the store; two resources may share one (events)."""
 
     kind: Kind

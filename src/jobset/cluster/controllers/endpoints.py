@@ -8,8 +8,9 @@ become ready one by one cost a few writes a slice and not thousands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from jobset.api.meta import Object
 from jobset.api.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
@@ -39,8 +40,7 @@ BY_NAMESPACE = "namespace"
 WHY = Why("EndpointsChanged", "the pods behind the service changed")
 
 
-@dataclass(slots=True)
-class _Published:
+class _Published(Struct):
     """What was written for a Service, and the pods to look at again. `spec` and `labels` are those it was made for."""
 
     uid: str

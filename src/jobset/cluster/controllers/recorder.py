@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.errors import ApiError, NotFound
 from jobset.api.meta import Object, format_time
@@ -28,8 +29,7 @@ log = logging.getLogger(__name__)
 _Identity: TypeAlias = tuple[str, str, str, str]
 
 
-@dataclass(slots=True)
-class _Budget:
+class _Budget(Struct):
     tokens: float
     since: datetime
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from jobset.api.errors import ApiError, Conflict, NotFound
 from jobset.api.meta import Object, condition_of, format_time
@@ -38,8 +39,7 @@ CYCLE: Key = ("", "cycle")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """`repeated`: the answer was found for a pod just like this one."""
 
     pod: PodInfo

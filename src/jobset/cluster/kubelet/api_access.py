@@ -7,8 +7,9 @@ on its own, so that a pod stays as its user wrote it; a spec that has the volume
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.errors import ApiError
 from jobset.api.meta import Object
@@ -24,8 +25,7 @@ LIFETIME_S = 365 * 24 * 3600
 _DEFAULT_ACCOUNT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAccess:
+class ApiAccess(Struct, frozen=True):
     """Where pods find the API server, and the PEM text of the authority that vouches for it.
 
     `files` False: pods cannot have files of their own at MOUNT_PATH, since this machine does not let us mount.

@@ -6,16 +6,16 @@ The runtime writes them. P marks a part of a line that was too long or had no en
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 TAIL_BYTES = 2048
 TAIL_LINES = 80
 READ_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     time: str
     stream: str
     text: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.cluster.kubelet.resource_field import resource_field
@@ -25,8 +26,7 @@ CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _VARIABLE = re.compile(r"\$(?:\$|\(([^)$]*)\))")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What a pod's containers may refer to besides ConfigMaps and Secrets."""
 
     pod: Object

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from jobset.api.errors import NotFound
 from jobset.api.meta import Object
@@ -56,8 +57,7 @@ CANNOT_START_CODE = 128
 NAMESPACE_INDEX = "namespace"
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """This machine, as containers see it. `working_dir` is where a container without workingDir starts."""
 
     env: Mapping[str, str]

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 SHORTEST_PAUSE_S = 0.02
 PAUSE_PER_WORK = 9
 """Rounds take at most a tenth of the time."""
 
 
-@dataclass(slots=True)
-class _Wait:
+class _Wait(Struct):
     size: int
     may_stop: Callable[[], bool]
     woken: asyncio.Future[None]

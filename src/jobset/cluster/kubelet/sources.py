@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.errors import NotFound
 from jobset.api.meta import Object
@@ -30,8 +31,7 @@ class ConfigError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """The ConfigMaps and Secrets that were found; what is absent was not there."""
 
     objects: Mapping[Reference, Object]

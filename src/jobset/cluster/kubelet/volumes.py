@@ -10,8 +10,9 @@ from __future__ import annotations
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
 
 from jobset.api.errors import NotFound
 from jobset.api.meta import Object
@@ -34,14 +35,12 @@ _KINDS_OF_PATH: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+class Volume(Struct, frozen=True):
     path: Path
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """One file of a volume that is made of files: where below the volume, what, and with which mode."""
 
     path: str
@@ -49,8 +48,7 @@ class File:
     mode: int
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodFacts(Struct, frozen=True):
     """What downward API files may tell."""
 
     pod: Object

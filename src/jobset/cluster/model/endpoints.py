@@ -7,8 +7,9 @@ which slices changed, so that one pod's change rewrites one slice whatever the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from jobset.api.meta import Object, condition_of
 
@@ -30,8 +31,7 @@ Group: TypeAlias = tuple[str, tuple[Port, ...]]
 """Endpoints of one slice share their address family (IPv4 or IPv6) and their ports."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """`body` is the endpoint as a slice holds it."""
 
     uid: str
@@ -112,8 +112,7 @@ def _named_port(pod: Object, name: str, protocol: str) -> int | None:
     return None
 
 
-@dataclass(slots=True)
-class Slice:
+class Slice(Struct):
     """One EndpointSlice: `number` gives it its name."""
 
     number: int

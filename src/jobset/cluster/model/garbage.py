@@ -11,8 +11,9 @@ Owners count by UID, never by name. The controller (controllers/garbage.py) find
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.api.resources import Resource
@@ -33,8 +34,7 @@ _COLLECTED = Why("OwnerGone", "All owners are gone or wait for this object to go
 _FORGOTTEN = Why("OwnerForgotten", "Some owners are gone, others live")
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     uid: str
     state: OwnerState
 

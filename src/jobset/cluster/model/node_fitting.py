@@ -8,7 +8,9 @@ Nothing is made faster by this: all nodes are this machine, and a note says wher
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from jobset.api.labels import EXCLUSIVE_TOPOLOGY, HOSTNAME, NAMESPACED_JOB, NODE_SELECTOR_STRATEGY
 from jobset.api.meta import Object
@@ -27,16 +29,14 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _STANDARD = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
-@dataclass(frozen=True, slots=True)
-class FittedNodes:
+class FittedNodes(Struct, frozen=True):
     """The nodes, and sentences for the user about what they are."""
 
     nodes: list[Object]
     notes: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
+class _Ask(Struct, frozen=True):
     """The pods of one replicated job, or of one Job: `jobs` times `pods` alike."""
 
     namespace: str

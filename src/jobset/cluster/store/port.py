@@ -7,16 +7,16 @@ A store knows neither kinds nor rules. It counts one revision over everything, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 
 Matches: TypeAlias = Callable[[Object], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One step of one object. `previous` is None when it was added; a deleted object shows its last state."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]

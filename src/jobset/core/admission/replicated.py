@@ -6,16 +6,16 @@ keeps the checks free of that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 
 _EMPTY: Object = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Replicated:
+class Replicated(Struct, frozen=True):
     """One entry of spec.replicatedJobs, and the path to it."""
 
     raw: Object

@@ -7,12 +7,12 @@ through annotations on its pods. The memory is the controller's, not the Job's: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class RetryDelays:
+
+class RetryDelays(Struct, frozen=True):
     base_s: float = 10.0
     max_s: float = 600.0
 
@@ -24,8 +24,7 @@ class RetryDelays:
         return max(0.0, delay_s - (now - last).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     """Failures in a row since the last success."""
 
     count: int = 0

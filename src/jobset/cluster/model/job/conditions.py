@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct
 
 from jobset.api.meta import Object, condition_of, format_time
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """How the Job ends. It is announced (FailureTarget, SuccessCriteriaMet) before pods have gone, final after."""
 
     final: Literal["Complete", "Failed"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 
 RuleAction: TypeAlias = Literal["FailJob", "FailIndex", "Ignore", "Count"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """`counted`: whether the failure counts towards the back-off limits. `message` is set for FailJob only."""
 
     action: RuleAction | None = None

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Indexes:
+class Indexes(Struct, frozen=True):
     """Intervals (first, last), both ends included."""
 
     intervals: tuple[tuple[int, int], ...] = ()

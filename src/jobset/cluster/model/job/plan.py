@@ -8,8 +8,10 @@ finalizers of counted pods, final status. No step needs another's output, only i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from jobset.api.meta import Object, format_time
 from jobset.api.resources import PODS
@@ -29,8 +31,7 @@ COUNTED = Why("Counted", "The pod's end is on record")
 GIVEN_UP = Why("GivenUp", "The Job has no use for the pod, which is not to count as failed")
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """A Job of ours and its pods. `pods`: those it controls by UID. `orphans`: those without any controller that may
     match its selector. `suffixes`: an endless stream of five random characters each.
     """
@@ -44,8 +45,7 @@ class Observed:
     retry_delays: RetryDelays = KUBERNETES_DELAYS
 
 
-@dataclass(frozen=True, slots=True)
-class JobPlan:
+class JobPlan(Struct, frozen=True):
     """`failures` is to be remembered once the first status of `steps` is written."""
 
     steps: tuple[Plan, ...] = ()
@@ -53,8 +53,7 @@ class JobPlan:
     requeue_after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Pass:
+class _Pass(Struct, frozen=True):
     """What is known and decided before anything is put into words."""
 
     job: Object

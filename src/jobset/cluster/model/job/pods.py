@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from jobset.api.labels import JOB_COMPLETION_INDEX, JOB_TRACKING_FINALIZER
 from jobset.api.meta import Object, parse_time
@@ -13,8 +14,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
-@dataclass(frozen=True, slots=True)
-class JobPod:
+class JobPod(Struct, frozen=True):
     raw: Object
     uid: str
     phase: str

@@ -5,7 +5,7 @@ The pod template is not read here: `template.py` copies it into pods without los
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from jobset.api.meta import Object
 
@@ -14,8 +14,7 @@ UNLIMITED = 2**31 - 1
 DEFAULT_BACKOFF_LIMIT = 6
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True):
     parallelism: int
     completions: int | None
     """None: a work queue, complete once a pod succeeded and none is left."""

@@ -7,8 +7,9 @@ does not keep all others waiting.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.cluster.model.job.backoff import Failures, RetryDelays
@@ -22,16 +23,14 @@ from jobset.cluster.model.job.template import PodTemplate
 MAX_PODS_A_PASS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Staffing:
+class Staffing(Struct, frozen=True):
     remove: tuple[JobPod, ...] = ()
     create: tuple[Object, ...] = ()
     retry_after_s: float | None = None
     """When there is more to do: once a back-off is over, or at once after as much as one pass may do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """What decides when a failed pod's replacement may come."""
 
     delays: RetryDelays

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.cluster.model.job.tally import Uncounted
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """Everything in a status that the Job controller decides; `old` keeps what it does not know."""
 
     old: Object

@@ -7,7 +7,8 @@ already, plus the ended pods under the finalizer, plus those that status names a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.cluster.model.job.failure_policy import rule_on
@@ -16,8 +17,7 @@ from jobset.cluster.model.job.pods import JobPod, finished_at, index_failures, i
 from jobset.cluster.model.job.spec import JobSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Uncounted:
+class Uncounted(Struct, frozen=True):
     """UIDs of ended pods that status names but does not count yet (status.uncountedTerminatedPods)."""
 
     succeeded: tuple[str, ...] = ()
@@ -27,8 +27,7 @@ class Uncounted:
         return len(self.succeeded) + len(self.failed)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     pods: tuple[JobPod, ...]
     active: tuple[JobPod, ...]
     ready: int

@@ -13,7 +13,8 @@ After 1 a pod is named and not named again; a pod that was named and has no fina
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.cluster.model.job.conditions import Verdict
 from jobset.cluster.model.job.failure_policy import rule_on
@@ -26,8 +27,7 @@ MAX_UNCOUNTED = 500
 """Keeps the UIDs in one status below 20 KB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tracking:
+class Tracking(Struct, frozen=True):
     untrack: tuple[JobPod, ...]
     """Pods whose finalizer goes once `uncounted` is on record."""
     uncounted: Uncounted

@@ -2,17 +2,17 @@
 
 All problems at once, at the paths and with the reasons of a Kubernetes API server. Given the stored object, what did
 not change since is not looked at: a schema that became stricter must not block changes elsewhere in the object.
-Unknown fields, pruning and defaults are api/structure.py's; rules in CEL are not decided here.
+Unknown fields, pruning and defaults are api/structure.py's, rules in CEL are cel_rules.py's.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import re2
+from msgspec import Struct, field
 
 from jobset.api.errors import Cause
 from jobset.api.field_errors import TYPE_INVALID, duplicate, invalid, not_supported, required, too_long, too_many
@@ -26,8 +26,7 @@ ABSENT: Any = object()
 Pattern = Callable[[str], Any]
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(Struct, eq=False):
     """One schema, compiled."""
 
     type: str = ""

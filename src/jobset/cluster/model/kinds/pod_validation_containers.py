@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api.errors import Cause
 from jobset.api.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
@@ -37,8 +38,7 @@ _TOO_MANY_SOURCES = "may not have more than one field specified at a time"
 _EPHEMERAL_FORBIDDEN = ("ports", "resources", "lifecycle", *PROBES, "resizePolicy", "restartPolicyRules")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What a container's rules need to know of its pod."""
 
     volumes: dict[str, Object]

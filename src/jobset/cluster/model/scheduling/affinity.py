@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.api.selectors import Requirement
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSelectorTerm:
+class NodeSelectorTerm(Struct, frozen=True):
     """All expressions (on labels) and fields (on metadata.name) must hold. A term without any matches no node."""
 
     expressions: tuple[Requirement, ...]
@@ -28,8 +28,7 @@ class NodeSelectorTerm:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAffinity:
+class NodeAffinity(Struct, frozen=True):
     """`selector` is the plain node selector. `required` is None without required terms; one of them must match."""
 
     selector: tuple[tuple[str, str], ...] = ()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from jobset.cluster.model.scheduling.neighbours import ALONE, Neighbourhood
 from jobset.cluster.model.scheduling.node import NodeInfo, Rejection, no_room, unsuitable
@@ -29,13 +30,11 @@ from jobset.cluster.model.scheduling.state import ClusterState
 from jobset.cluster.model.scheduling.volumes import blocked_by_claims
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """No node will do now. `preemption` names the node to make room on and the pods that must go."""
 
     message: str

@@ -7,7 +7,8 @@ use up; the distinction tells whether preemption could help.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from jobset.api.meta import Object
 from jobset.cluster.model.scheduling.pod import NodeDemands, PodInfo
@@ -20,8 +21,7 @@ NODE_AFFINITY_WEIGHT = 2.0
 TAINT_WEIGHT = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """Why a node will not do, in Kubernetes' words, and whether removing pods from it could change that."""
 
     reasons: tuple[str, ...]
@@ -33,8 +33,7 @@ WRONG_LABELS = Rejection(("node(s) didn't match Pod's node affinity/selector",))
 PORTS_TAKEN = Rejection(("node(s) didn't have free ports for the requested pod ports",), preemptible=True)
 
 
-@dataclass(slots=True, eq=False)
-class NodeInfo:
+class NodeInfo(Struct, eq=False):
     """`exists` is False while only pods name this node. What is used changes with every pod placed or gone."""
 
     name: str

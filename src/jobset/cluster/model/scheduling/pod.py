@@ -6,11 +6,11 @@ that share `NodeDemands` share feasibility results and rankings too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.cluster.model.scheduling.affinity import NodeAffinity
@@ -32,8 +32,7 @@ TERMINAL = ("Succeeded", "Failed")
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeDemands:
+class NodeDemands(Struct, frozen=True, eq=False):
     """What a pod asks of a node alone. Compared by identity."""
 
     requests: Amounts
@@ -45,8 +44,7 @@ class NodeDemands:
     ports: tuple[HostPort, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NeighbourDemands:
+class NeighbourDemands(Struct, frozen=True, eq=False):
     """What a pod asks of topology domains, given the pods already there."""
 
     affinity: PodAffinity = NO_POD_AFFINITY
@@ -67,8 +65,7 @@ class NeighbourDemands:
 NO_NEIGHBOUR_DEMANDS = NeighbourDemands()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodInfo:
+class PodInfo(Struct, frozen=True, eq=False):
     """One pod. `node` is where it is bound or assumed to be, `nominated` where room is being made for it."""
 
     uid: str

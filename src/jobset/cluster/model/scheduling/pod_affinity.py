@@ -9,8 +9,9 @@ only with the topology keys and labels that somebody asks for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.api.selectors import LabelSelector, Requirement, label_selector_of
@@ -31,8 +32,7 @@ class LabelledPod(Protocol):
     def labels(self) -> Labels: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IndexedSelector:
+class IndexedSelector(Struct, frozen=True, eq=False):
     """A label selector taken apart for `PodIndex`: the label to look up, what is asked of it, and all else.
 
     The label is one that must be there, a given value of it preferred; empty when the selector names none.
@@ -58,8 +58,7 @@ class IndexedSelector:
         return self.whole.matches(labels)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class Term(Struct, frozen=True, eq=False):
     """One affinity term. Compared by identity: pods with equal specs share their terms."""
 
     topology_key: str
@@ -102,8 +101,7 @@ def with_label_keys(
     return LabelSelector((*selector.requirements, *same, *other))
 
 
-@dataclass(frozen=True, slots=True)
-class PodAffinity:
+class PodAffinity(Struct, frozen=True):
     """The terms of one pod spec."""
 
     required: tuple[Term, ...] = ()

@@ -8,7 +8,8 @@ one whose victims matter least.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.cluster.model.scheduling.neighbours import Neighbourhood
 from jobset.cluster.model.scheduling.node import NodeInfo, no_room
@@ -21,8 +22,7 @@ _PRIORITY_OFFSET = 2**31
 """Makes every priority positive, so that the sum also counts heads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(Struct, frozen=True):
     node: str
     victims: tuple[PodInfo, ...]
 

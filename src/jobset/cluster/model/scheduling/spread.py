@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from jobset.api.meta import Object
 from jobset.api.selectors import LabelSelector, label_selector_of
 from jobset.cluster.model.scheduling.pod_affinity import Labels, with_label_keys
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SpreadConstraint:
+class SpreadConstraint(Struct, frozen=True, eq=False):
     """One constraint, compared by identity: pods with equal specs share it. `selector` None matches no pod."""
 
     topology_key: str
@@ -49,8 +49,7 @@ class SpreadConstraint:
         return self.selector.matches(labels)
 
 
-@dataclass(slots=True, eq=False)
-class SpreadCount:
+class SpreadCount(Struct, eq=False):
     """Matching pods per domain of the eligible nodes; a domain without any has 0."""
 
     constraint: SpreadConstraint

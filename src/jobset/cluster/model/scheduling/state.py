@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from jobset.api.meta import Object
 from jobset.cluster.model.scheduling.affinity import NodeSelectorTerm
@@ -24,8 +26,7 @@ MAX_RANKINGS = 128
 MAX_SPREAD_COUNTS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A PersistentVolumeClaim. `reachable_from` are the nodes its volume asks for; None for any."""
 
     bound: bool

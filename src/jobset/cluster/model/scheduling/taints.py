@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(Struct, frozen=True):
     key: str
     value: str
     effect: str
@@ -21,8 +21,7 @@ class Taint:
         return cls(taint.get("key", ""), taint.get("value") or "", taint.get("effect", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(Struct, frozen=True):
     """Empty key with Exists tolerates every key; empty effect every effect."""
 
     key: str
