@@ -1,4 +1,5 @@
-"""The recorded conversations against the embedded cluster, in process: what replay.py sends over HTTP goes to a Router.
+"""The recorded conversations against the embedded cluster, in process: what replay.py sends goes to the front door's
+own answers, past the HTTP library, the connections and the pods' streams. test_https.py has those.
 
 `start_cluster(controllers=[...])` runs the API service and controllers on an event loop in a thread, in real time. The
 cases run in other threads, many at once, because most of what they do is wait.
@@ -16,15 +17,21 @@ from datetime import UTC, datetime
 from email.message import Message
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
 
-import msgspec
 import pytest
 
 from conformance import replay
-from conformance.router import Request, Router
 from jobset.api.errors import ApiError
-from jobset.api.meta import Object
-from jobset.client.port import WatchEvent
+from jobset.api.resources import SERVICE_ACCOUNTS
+from jobset.cluster.apiserver.http.answers import NO_SUCH_PAGE, Answers
+from jobset.cluster.apiserver.http.authentication import Authentication
+from jobset.cluster.apiserver.http.authorization import Authorization, create_default_roles
+from jobset.cluster.apiserver.http.certificates import new_signing_key
+from jobset.cluster.apiserver.http.errors import NoSuchPage
+from jobset.cluster.apiserver.http.paths import parse_query, request_info
+from jobset.cluster.apiserver.http.requests import Answer, Request
+from jobset.cluster.apiserver.http.tokens import Signer, Tokens
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.client import InProcessClient
 from jobset.cluster.store.memory import MemoryStore
@@ -32,6 +39,7 @@ from jobset.reconcile.informer import SharedInformers
 
 T = TypeVar("T")
 CASES = Path(__file__).parent / "cases"
+TOKEN = "the-administrator"
 
 
 class Runs(Protocol):
@@ -74,7 +82,11 @@ class Cluster:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self.service = ApiService(MemoryStore(paranoid=True), now=now)
-        self.router = Router(self.service)
+        create_default_roles(self.service)
+        tokens = Tokens(Signer(new_signing_key()), self.service.store, now)
+        self.service.add_subresource(SERVICE_ACCOUNTS, "token", tokens.request)
+        authentication = Authentication(tokens, TOKEN)
+        self.answers = Answers(self.service, authentication, Authorization(self.service.store), now)
         client = InProcessClient(self.service)
         informers = SharedInformers(client)
         running = [factory(client, informers, now) for factory in self._controllers]
@@ -97,6 +109,21 @@ def start_cluster(controllers: Sequence[ControllerFactory] = ()) -> Iterator[Clu
         cluster.stop()
 
 
+def request_of(
+    method: str, url: str, headers: dict[str, str] | None, body: bytes | None, auth: Any
+) -> tuple[Request, dict[str, str]]:
+    """The request that replay.Client would send, and its headers."""
+    tokens = {"none": "", "bad": "Bearer not-a-token"}
+    token = f"Bearer {auth['token']}" if isinstance(auth, dict) else tokens.get(auth, f"Bearer {TOKEN}")
+    head = {"User-Agent": replay.AGENT, "Accept": "application/json", "Host": "localhost", "Authorization": token}
+    head |= headers or {}
+    parts = urlsplit(url)
+    query = parse_query(parts.query)
+    info = request_info(method, unquote(parts.path), query)
+    accept, content_type, agent = head["Accept"], head.get("Content-Type", ""), head["User-Agent"]
+    return Request(method, info, query, accept, content_type, agent, body=body or b""), head
+
+
 class InProcess:
     """Takes the place of replay.Client."""
 
@@ -106,16 +133,22 @@ class InProcess:
     def call(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None, auth: Any = None
     ) -> tuple[int, Message, bytes]:
-        async def answer() -> tuple[int, Message, bytes]:
-            got = self.cluster.router.handle(Request.of(method, path, headers, body))
-            head = Message()
-            head["Content-Type"] = "application/json"
-            for warning in got.warnings:
-                head["Warning"] = f"299 - {json.dumps(warning)}"
-            text = got.body.encode() if isinstance(got.body, str) else msgspec.json.encode(got.body)
-            return got.status, head, text
+        request, sent = request_of(method, path, headers, body, auth)
 
-        return self.cluster.do(answer())
+        async def answer() -> Answer:
+            answers = self.cluster.answers
+            try:
+                answers.admit(request, sent, None)
+            except ApiError as error:
+                return answers.refusal(request, error)
+            return answers.answer(request)
+
+        got = self.cluster.do(answer())
+        head = Message()
+        head["Content-Type"] = got.content_type
+        for name, value in got.headers:
+            head[name] = value
+        return got.status, head, got.body
 
 
 class Stream:
@@ -123,7 +156,7 @@ class Stream:
 
     def __init__(self, client: InProcess, path: str, headers: dict[str, str] | None, auth: Any) -> None:
         self._cluster = client.cluster
-        self._request = Request.of("GET", path, headers, None)
+        self._request, _ = request_of("GET", path, headers, None, auth)
         self.events: list[Any] = []
         self.done = False
         self.status: int | None = None
@@ -141,31 +174,23 @@ class Stream:
         pass
 
     async def _follow(self) -> None:
-        router, service = self._cluster.router, self._cluster.service
-        timeout_s = float(self._request.query.get("timeoutSeconds", 120))
+        answers = self._cluster.answers
         try:
-            target = router.target(self._request.path)
-            options = router.watch_options(self._request, target)
-            watching = service.watch(target.resource, target.namespace, options)
+            watch = answers.open_watch(self._request)
             self.status = 200
-            async with asyncio.timeout(timeout_s), watching as batches:
-                self.started.set()
-                async for batch in batches:
-                    self.events.extend(_event(event) for event in batch)
+            self.started.set()
+            await watch.relay(self._take)
+        except NoSuchPage:
+            self.status, self.error = NO_SUCH_PAGE.status, NO_SUCH_PAGE.body.decode()
         except ApiError as error:
-            if self.status is None:
-                self.status, self.error = error.code, error.to_status()
-            else:
-                self.events.append({"type": "ERROR", "object": error.to_status()})
-        except TimeoutError:
-            pass
+            refused = answers.refusal(self._request, error)
+            self.status, self.error = refused.status, json.loads(refused.body)
         finally:
             self.done = True
             self.started.set()
 
-
-def _event(event: WatchEvent[Object]) -> Any:
-    return json.loads(msgspec.json.encode({"type": event.type, "object": event.object}))
+    async def _take(self, chunk: bytes) -> None:
+        self.events.extend(json.loads(line) for line in chunk.splitlines())
 
 
 replay.Watch = Stream  # type: ignore[misc,assignment]
@@ -182,9 +207,3 @@ def cases(area: str, later: dict[str, str] | None = None) -> list[Any]:
         params.append(pytest.param(case, id=case["name"], marks=marks))
     assert not later, f"no such cases: {sorted(later)}"
     return params
-
-
-def all_later(area: str, why: str) -> list[Any]:
-    """Every case of an area, skipped with one reason."""
-    names = [case["name"] for case in replay.load([str(CASES / f"{area}.jsonl")])]
-    return cases(area, dict.fromkeys(names, why))

@@ -5,10 +5,7 @@ import pytest
 from conformance import adapter
 from conformance.conftest import Replayed
 
-LATER = {}
-"""Cases that need what only the HTTP server has."""
 
-
-@pytest.mark.parametrize("case", adapter.cases("dryrun", LATER))
+@pytest.mark.parametrize("case", adapter.cases("dryrun"))
 def test_recorded(case: dict, replayed: Replayed) -> None:
     replayed.check(case)

@@ -6,10 +6,9 @@ from conformance import adapter
 from conformance.conftest import Replayed
 
 LATER = {
-    "subresource.serviceaccount-token": "tokens",
-    "subresource.pod-log-shapes": "logs",
+    "subresource.pod-log-shapes": "streams of pods need connections: test_https.py",
 }
-"""Cases that need what only the HTTP server has."""
+"""Cases that are replayed over HTTPS only."""
 
 
 @pytest.mark.parametrize("case", adapter.cases("subresource", LATER))

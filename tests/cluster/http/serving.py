@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from jobset.api.resources import SERVICE_ACCOUNTS
-from jobset.cluster.apiserver.http.app import build_app, serve
+from jobset.cluster.apiserver.http.app import build_app
 from jobset.cluster.apiserver.http.authentication import Authentication
 from jobset.cluster.apiserver.http.authorization import Authorization, create_default_roles
 from jobset.cluster.apiserver.http.certificates import new_authority, new_server_certificate, new_signing_key
+from jobset.cluster.apiserver.http.server import serving
 from jobset.cluster.apiserver.http.streams.port import PodStreams
 from jobset.cluster.apiserver.http.tokens import Signer, Tokens
 from jobset.cluster.apiserver.service import ApiService
@@ -46,7 +48,7 @@ def now() -> datetime:
 class Served:
     url: str
     service: ApiService
-    authority: Path | None = None
+    authority: Path
     """File with the certificate of the authority that vouches for the server."""
 
 
@@ -64,13 +66,13 @@ def write_certificates(directory: Path) -> tuple[Path, ssl.SSLContext]:
 
 @asynccontextmanager
 async def served_cluster(
+    tls: Path,
     *,
-    tls: Path | None = None,
     controllers: Sequence[Callable[..., Any]] = (),
     prepare: Callable[[ApiService], PodStreams | None] = lambda _: None,
     port: int = 0,
 ) -> AsyncIterator[Served]:
-    """`tls`: a directory for certificates; without one, plain HTTP. `prepare` may give what streams pods."""
+    """`tls`: a directory for certificates. `prepare` may give what streams pods."""
     service = ApiService(MemoryStore(), now=now)
     streams = prepare(service)
     create_default_roles(service)
@@ -83,13 +85,14 @@ async def served_cluster(
         now=now,
         streams=streams,
     )
-    authority, context = (None, None) if tls is None else write_certificates(tls)
+    authority, context = write_certificates(tls)
+    listener = socket.create_server(("127.0.0.1", port))
     client = InProcessClient(service)
     informers = SharedInformers(client)
     running = [factory(client, informers, now) for factory in controllers]
-    async with asyncio.TaskGroup() as group, serve(app, "127.0.0.1", port, context) as listening:
+    async with asyncio.TaskGroup() as group, serving(app, [listener], context):
         tasks = [group.create_task(informers.run()), *(group.create_task(one.run()) for one in running)]
         await informers.wait_synced()
-        yield Served(f"{'http' if tls is None else 'https'}://127.0.0.1:{listening}", service, authority)
+        yield Served(f"https://127.0.0.1:{listener.getsockname()[1]}", service, authority)
         for task in tasks:
             task.cancel()

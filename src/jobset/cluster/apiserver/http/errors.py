@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+
 from jobset.api.errors import ApiError, InternalError, MethodNotAllowed, NotAcceptable, NotFound, UnsupportedMediaType
 from jobset.api.meta import Object
 
@@ -45,3 +48,8 @@ def status_of(error: ApiError) -> Object:
 
 def headers_of(error: ApiError) -> tuple[tuple[str, str], ...]:
     return (("Retry-After", str(error.retry_after_s)),) if error.retry_after_s is not None else ()
+
+
+def warning_headers(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """299 is the code for warnings that concern the request itself."""
+    return tuple(("Warning", f"299 - {json.dumps(text)}") for text in texts)

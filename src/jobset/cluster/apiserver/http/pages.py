@@ -13,10 +13,9 @@ from jobset.cluster.apiserver.http.discovery import Discovery, aggregated_media_
 from jobset.cluster.apiserver.http.errors import NoSuchPage, method_not_allowed, unserved
 from jobset.cluster.apiserver.http.negotiation import MEDIA_TYPES, encode, is_pretty, representation
 from jobset.cluster.apiserver.http.openapi import OpenApi
-from jobset.cluster.apiserver.http.verbs import Answer, Request
+from jobset.cluster.apiserver.http.requests import TEXT, Answer, Request
 from jobset.cluster.model.kinds.registry import KINDS
 
-_TEXT = "text/plain; charset=utf-8"
 _HEALTH = ("healthz", "livez", "readyz")
 _CHECKS = ("ping", "etcd")
 """Names that monitors ask for; the store is in this process, so it is well as long as anything answers."""
@@ -74,9 +73,9 @@ class Pages:
         if checks and (len(checks) > 1 or checks[0] not in _CHECKS):
             raise NoSuchPage
         if "verbose" not in request.query or checks:
-            return Answer(200, b"ok", _TEXT)
+            return Answer(200, b"ok", TEXT)
         text = "".join(f"[+]{check} ok\n" for check in _CHECKS) + f"{name} check passed\n"
-        return Answer(200, text.encode(), _TEXT)
+        return Answer(200, text.encode(), TEXT)
 
     def schemas(self, request: Request, parts: list[str]) -> Answer:
         document = self.openapi.document("/".join(parts[1:]), request.accept)

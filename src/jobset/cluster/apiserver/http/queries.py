@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, cast, get_args
 
 from jobset.api.errors import BadRequest, Cause, Invalid
 from jobset.api.meta import Object
-from jobset.client.port import Propagation
+from jobset.client.port import PatchType, Propagation
 from jobset.cluster.apiserver.http.paths import Query
+from jobset.cluster.apiserver.http.requests import Request
+from jobset.cluster.apiserver.managed_fields import field_manager
 from jobset.cluster.apiserver.options import (
     DeleteOptions,
     FieldValidation,
@@ -20,11 +21,6 @@ from jobset.cluster.apiserver.options import (
 
 Warn = Callable[[str], None]
 _TRUE, _FALSE = ("true", "1", "True", "TRUE", "t", "T"), ("false", "0", "False", "FALSE", "f", "F", "")
-
-
-def quoted(text: str) -> str:
-    """As a quoted string of a header: one line, plain characters."""
-    return json.dumps(text)
 
 
 def boolean(query: Query, name: str) -> bool | None:
@@ -47,12 +43,35 @@ def whole_number(query: Query, name: str) -> int | None:
     return int(value)
 
 
-def write_options(query: Query, options_kind: str, warn: Warn) -> WriteOptions:
+def write_options(request: Request, options_kind: str) -> WriteOptions:
+    """Of a create or update, for which a client that names no field manager goes by its User-Agent."""
+    manager = field_manager(request.query.get("fieldManager", ""), request.user_agent)
+    return _write_options(request, options_kind, manager, force=False)
+
+
+def patch_options(request: Request, patch_type: PatchType) -> WriteOptions:
+    """Who applies must name the field manager, and only they may force."""
+    given, force = request.query.get("fieldManager", ""), boolean(request.query, "force")
+    if patch_type == "apply":
+        return _write_options(request, "PatchOptions", given, force=bool(force))
+    if force is not None:
+        raise _bad("PatchOptions", "force", "Forbidden", "Forbidden: may not be specified for non-apply patch")
+    return _write_options(request, "PatchOptions", field_manager(given, request.user_agent), force=False)
+
+
+def _write_options(request: Request, options_kind: str, manager: str, *, force: bool) -> WriteOptions:
+    query = request.query
     validation = query.get("fieldValidation") or "Warn"
     if validation not in get_args(FieldValidation):
         supported = '"Ignore", "Strict", "Warn"'
         raise _bad(options_kind, "fieldValidation", "NotSupported", f'Unsupported value: "{validation}"', supported)
-    return WriteOptions(_dry_run(query.get("dryRun"), options_kind), cast("FieldValidation", validation), warn)
+    return WriteOptions(
+        _dry_run(query.get("dryRun"), options_kind),
+        cast("FieldValidation", validation),
+        request.warnings.append,
+        manager,
+        force,
+    )
 
 
 def list_options(query: Query) -> ListOptions:

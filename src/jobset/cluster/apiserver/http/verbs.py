@@ -7,28 +7,21 @@ Nothing here waits: watches are in watching.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobset.api.errors import ApiError, BadRequest
+from jobset.api.errors import BadRequest
 from jobset.api.meta import Object
-from jobset.api.resources import PODS
+from jobset.api.resources import PODS, Resource
 from jobset.cluster.apiserver.http import bodies, queries
-from jobset.cluster.apiserver.http.authentication import ADMIN, User
 from jobset.cluster.apiserver.http.catalogue import offers_of
-from jobset.cluster.apiserver.http.errors import (
-    NOT_FOUND_TEXT,
-    NoSuchPage,
-    headers_of,
-    method_not_allowed,
-    status_of,
-    unserved,
-)
-from jobset.cluster.apiserver.http.negotiation import MEDIA_TYPES, PLAIN, encode, is_pretty, representation
-from jobset.cluster.apiserver.http.paths import Query, RequestInfo
+from jobset.cluster.apiserver.http.errors import NoSuchPage, method_not_allowed, unserved, warning_headers
+from jobset.cluster.apiserver.http.negotiation import MEDIA_TYPES, encode, is_pretty, representation
+from jobset.cluster.apiserver.http.paths import RequestInfo
 from jobset.cluster.apiserver.http.representations import Shaper, list_object
+from jobset.cluster.apiserver.http.requests import Answer, Request
 from jobset.cluster.apiserver.http.reviews import Reviews
+from jobset.cluster.apiserver.metadata import not_found
 from jobset.cluster.apiserver.registry import Served
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.model.kinds.kind import Kind
@@ -37,36 +30,10 @@ from jobset.cluster.model.kinds.registry import KINDS
 _ANSWERED_WITH_THE_OBJECT = {"pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts"}
 """Kinds whose DELETE answers with the object even when it is gone at once."""
 _GROUPS = frozenset(resource.group for resource in KINDS)
-_TEXT = "text/plain; charset=utf-8"
-
-
-@dataclass(slots=True)
-class Request:
-    """What the verbs need of an HTTP request; `user` and `body` are filled in as they become known."""
-
-    method: str
-    info: RequestInfo
-    query: Query
-    accept: str = ""
-    content_type: str = ""
-    user_agent: str = ""
-    body: bytes = b""
-    if_none_match: str = ""
-    user: User = ADMIN
-    warnings: list[str] = field(default_factory=list)
-    """Texts for Warning headers, gathered while the request is answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: bytes
-    content_type: str
-    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Verbs:
-    def __init__(self, service: ApiService, now: Callable[[], datetime], reviews: Reviews | None = None) -> None:
+    def __init__(self, service: ApiService, now: Callable[[], datetime], reviews: Reviews) -> None:
         self._service = service
         self._shaper = Shaper(now)
         self._reviews = reviews
@@ -86,33 +53,16 @@ class Verbs:
         return served
 
     def answer(self, request: Request) -> Answer:
-        """Never raises for what a client did: a refusal is an answer too."""
-        try:
-            status, body, kind = self._route(request)
-            return self._written(request, status, body, kind)
-        except NoSuchPage:
-            return Answer(404, NOT_FOUND_TEXT.encode(), _TEXT)
-        except ApiError as error:
-            return self.refusal(request, error)
-        except RecursionError:
-            return self.refusal(request, BadRequest("the object is nested too deeply"))
-
-    def refusal(self, request: Request, error: ApiError) -> Answer:
-        try:
-            chosen = representation(request.accept)
-        except ApiError:
-            chosen = PLAIN
-        pretty = is_pretty(request.query.get("pretty"), request.user_agent)
-        body = encode(status_of(error), chosen.encoding, pretty=pretty)
-        headers = (*headers_of(error), *_warning_headers(request.warnings))
-        return Answer(error.code, body, MEDIA_TYPES[chosen.encoding], headers)
+        """Raises errors of jobset.api.errors, and NoSuchPage."""
+        status, body, kind = self._route(request)
+        return self._written(request, status, body, kind)
 
     def _written(self, request: Request, status: int, body: Object, kind: Kind | None) -> Answer:
         chosen = representation(request.accept)
         shaped = self._shaper.shape(kind, body, chosen, request.query.get("includeObject", ""))
         pretty = is_pretty(request.query.get("pretty"), request.user_agent)
         encoded = encode(shaped, chosen.encoding, pretty=pretty)
-        return Answer(status, encoded, MEDIA_TYPES[chosen.encoding], _warning_headers(request.warnings))
+        return Answer(status, encoded, MEDIA_TYPES[chosen.encoding], warning_headers(request.warnings))
 
     def _route(self, request: Request) -> tuple[int, Object, Kind | None]:
         info = request.info
@@ -145,8 +95,6 @@ class Verbs:
             binding = _object(request, "Binding")
             name = (binding.get("metadata") or {}).get("name") or ""
             return service.create_subresource(PODS, info.namespace, name, "binding", binding)
-        if self._reviews is None:
-            return None
         for resource in self._reviews.resources:
             if (resource.group, resource.version, resource.plural) == (info.group, info.version, info.resource):
                 body = _object(request, resource.kind)
@@ -155,8 +103,8 @@ class Verbs:
 
     def _get(self, served: Served, info: RequestInfo) -> Object:
         if info.subresource:
-            return self._service.get_subresource(served.resource, info.namespace, info.name, info.subresource)
-        return self._service.get(served.resource, info.namespace, info.name)
+            return self._service.get_subresource(*_where(served, info), info.subresource)
+        return self._service.get(*_where(served, info))
 
     def _list(self, served: Served, request: Request) -> Object:
         options = queries.list_options(request.query)
@@ -172,16 +120,15 @@ class Verbs:
         info, resource = request.info, served.resource
         body = _object(request, resource.kind)
         if info.subresource:
-            where = (resource, info.namespace, info.name, info.subresource)
-            return 201, self._service.create_subresource(*where, body), None
-        options = queries.write_options(request.query, "CreateOptions", request.warnings.append)
+            return 201, self._service.create_subresource(*_where(served, info), info.subresource, body), None
+        options = queries.write_options(request, "CreateOptions")
         return 201, self._service.create(resource, info.namespace, body, options), served.kind
 
     def _update(self, served: Served, request: Request) -> tuple[int, Object, Kind | None]:
         info = request.info
         body = _object(request, served.resource.kind)
-        options = queries.write_options(request.query, "UpdateOptions", request.warnings.append)
-        where = (served.resource, info.namespace, info.name)
+        options = queries.write_options(request, "UpdateOptions")
+        where = _where(served, info)
         existed = self._service.exists(*where)
         written = self._service.update(*where, body, info.subresource, options)
         return 200 if existed else 201, written, None if info.subresource == "scale" else served.kind
@@ -191,8 +138,8 @@ class Verbs:
         patch_type = bodies.patch_type(request.content_type)
         patch, twice = bodies.decode_patch(request.content_type, request.body)
         _tell_twice(request, served.resource.kind, served.resource.version, twice)
-        options = queries.write_options(request.query, "PatchOptions", request.warnings.append)
-        where = (served.resource, info.namespace, info.name)
+        options = queries.patch_options(request, patch_type)
+        where = _where(served, info)
         existed = patch_type != "apply" or self._service.exists(*where)
         written = self._service.patch(*where, patch, patch_type, info.subresource, options)
         return 200 if existed else 201, written, None if info.subresource == "scale" else served.kind
@@ -200,7 +147,7 @@ class Verbs:
     def _delete(self, served: Served, request: Request) -> tuple[int, Object, Kind | None]:
         info, resource = request.info, served.resource
         options = queries.delete_options(request.query, _delete_body(request), request.warnings.append)
-        obj = self._service.delete(resource, info.namespace, info.name, options)
+        obj = self._service.delete(*_where(served, info), options)
         answered = resource.plural in _ANSWERED_WITH_THE_OBJECT and not resource.group
         if answered or "deletionTimestamp" in obj["metadata"]:
             return 200, obj, served.kind
@@ -214,13 +161,18 @@ class Verbs:
         return 200, list_object(served.kind, deleted, metadata), served.kind
 
 
+def _where(served: Served, info: RequestInfo) -> tuple[Resource, str, str]:
+    """How the service addresses the object. A Namespace is in none, though its path says so."""
+    return served.resource, info.namespace if served.resource.namespaced else "", info.name
+
+
 def _check_allowed(request: Request, served: Served) -> None:
     """NotFound for a subresource that there is not, MethodNotAllowed for a verb that it does not have."""
     info, resource = request.info, served.resource
     name = f"{resource.plural}/{info.subresource}" if info.subresource else resource.plural
     offer = next((one for one in offers_of(served.kind) if one.name == name), None)
     if offer is None:
-        raise unserved()
+        raise unserved() if served.kind.definition or not info.name else not_found(resource, info.name)
     with_name = info.verb in ("get", "update", "patch", "delete") or bool(info.subresource)
     everywhere = resource.namespaced and not info.namespace and info.verb != "list"
     named = bool(info.name) or not with_name
@@ -261,7 +213,3 @@ def _deleted(served: Served, obj: Object) -> Object:
     if resource.group:
         details["group"] = resource.group
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-
-def _warning_headers(warnings: list[str]) -> tuple[tuple[str, str], ...]:
-    return tuple(("Warning", f"299 - {queries.quoted(text)}") for text in warnings)

@@ -1,0 +1,11 @@
+"""Recorded cases: discovery."""
+
+import pytest
+
+from conformance import adapter
+from conformance.conftest import Replayed
+
+
+@pytest.mark.parametrize("case", adapter.cases("discovery"))
+def test_recorded(case: dict, replayed: Replayed) -> None:
+    replayed.check(case)

@@ -1,0 +1,11 @@
+"""Recorded cases: table."""
+
+import pytest
+
+from conformance import adapter
+from conformance.conftest import Replayed
+
+
+@pytest.mark.parametrize("case", adapter.cases("table"))
+def test_recorded(case: dict, replayed: Replayed) -> None:
+    replayed.check(case)
