@@ -7,10 +7,10 @@ the request forces it: then the applier takes the field over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from jobset.api.errors import ApiError, BadRequest, Cause, Conflict, Invalid
 from jobset.api.field_errors import required
@@ -42,8 +42,7 @@ KUBECTL = "kubectl"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """What an apply leads to. `object` is without its managedFields."""
 
     object: Object
@@ -67,7 +66,7 @@ def apply_patch(live: Object | None, config: Any, type_: MergeType, author: Auth
     fields = tracked(own.fields)
     changed = new is not present and new != present
     if fields:
-        after[author.applier] = replace(own, fields=fields, time=format_time(author.now) if changed else own.time)
+        after[author.applier] = Owned(fields, own.api_version, format_time(author.now) if changed else own.time)
     else:
         after.pop(author.applier, None)
     if author.name == KUBECTL:

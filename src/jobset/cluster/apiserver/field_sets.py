@@ -8,9 +8,10 @@ below it (`decoded`, `encoded`). No set is ever changed; results share what they
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
+
+from msgspec import DecodeError, json
 
 FieldSet: TypeAlias = dict[str, Any]
 
@@ -29,11 +30,11 @@ def field_element(name: str) -> str:
 
 
 def value_element(value: Any) -> str:
-    return "v:" + json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return "v:" + json.encode(value).decode()
 
 
 def key_element(keys: Mapping[str, Any]) -> str:
-    return "k:" + json.dumps(keys, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    return "k:" + json.encode(keys, order="sorted").decode()
 
 
 def of_paths(*paths: tuple[str, ...]) -> FieldSet:
@@ -113,15 +114,15 @@ def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 def shown_element(element: str) -> str:
     prefix, text = element[:2], element[2:]
     if prefix == "k:":
-        keys = json.loads(text)
+        keys = json.decode(text)
         return "[" + ",".join(f"{name}={_shown(keys[name])}" for name in sorted(keys)) + "]"
     if prefix == "v:":
-        return f"[={_shown(json.loads(text))}]"
+        return f"[={_shown(json.decode(text))}]"
     return f"[{text}]" if prefix == "i:" else f".{text}"
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.encode(value).decode()
 
 
 def encoded(fields: FieldSet) -> dict[str, Any]:
@@ -151,9 +152,12 @@ def _check_element(element: str) -> None:
     prefix, text = element[:2], element[2:]
     if prefix not in _PREFIXES:
         raise ValueError(f"unknown path element {element!r}")
-    if prefix == "k:" and not isinstance(json.loads(text), dict):
-        raise ValueError(f"the keys of a list item must be an object: {element!r}")
-    if prefix == "v:":
-        json.loads(text)
     if prefix == "i:":
         int(text)
+    elif prefix != "f:":
+        try:
+            found = json.decode(text)
+        except DecodeError as error:
+            raise ValueError(f"path element {element!r}: {error}") from error
+        if prefix == "k:" and not isinstance(found, dict):
+            raise ValueError(f"the keys of a list item must be an object: {element!r}")

@@ -7,8 +7,9 @@ one value. Nothing is changed in place; what stays the same stays shared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from jobset.api.meta import Object
 from jobset.cluster.apiserver.field_sets import MEMBER, FieldSet, field_element, leaf, shown_element, union
@@ -21,8 +22,7 @@ class Untypable(ValueError):
     """A value is not what its schema declares; says where."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The fields in which two values differ, containers that came or went included."""
 
     added: FieldSet

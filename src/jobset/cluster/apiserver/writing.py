@@ -93,6 +93,7 @@ class Writing:
         obj = kind.prepare_create(obj)
         self._check(served, obj, metadata_problems(kind, obj["metadata"]) + kind.validate(obj))
         self._check_absent(served, namespace, obj["metadata"]["name"])
+        _warn(kind, obj, options)
         for step in served.last_steps:
             obj = step(obj, options.dry_run)
         return self._commits.put(served, obj, dry_run=options.dry_run)
@@ -222,6 +223,8 @@ class Writing:
             causes = metadata_change_problems(new["metadata"], old_metadata) + causes
         if causes:
             raise invalid(served.judged_as, old_metadata["name"], causes)
+        if not subresource:
+            _warn(served.kind, new, options)
         if is_finished(new):
             return self._commits.remove(served, new, dry_run=options.dry_run)
         entries = old_metadata.get("managedFields")
@@ -331,6 +334,12 @@ def _named(obj: Object, name: str) -> Object:
     if said:
         raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
     return {**obj, "metadata": {**obj["metadata"], "name": name}}
+
+
+def _warn(kind: Kind, obj: Object, options: WriteOptions) -> None:
+    if kind.warnings is not None:
+        for text in kind.warnings(obj):
+            options.warn(text)
 
 
 def _with_managed(obj: Object, managed: list[Object]) -> Object:

@@ -1,13 +1,13 @@
 """Custom resources: from a CustomResourceDefinition to the Kind that the API service serves. Pure.
 
-A write is pruned of what the schema does not know, given the schema's defaults, and checked. Rules in CEL are kept as
-data in the definition and not evaluated here; `has_rules` only lets an answer say that they went unchecked.
+A write is pruned of what the schema does not know, given the schema's defaults, and checked; then, if its structure is
+in order, the schema's rules in CEL are put to it (cel_rules.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobset.api.errors import Cause
 from jobset.api.field_errors import invalid
@@ -19,8 +19,15 @@ from jobset.cluster.model.kinds.copy_on_write import change_in, put, without
 from jobset.cluster.model.kinds.custom_schema import ABSENT, NOWHERE, Node, compile_schema, schema_problems
 from jobset.cluster.model.kinds.kind import Column, Kind, ScalePaths, Subresource, keep_new, unchanged
 
+if TYPE_CHECKING:
+    from jobset.cluster.model.kinds.cel_rules import Rules
+
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TYPE_META: Schema = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _ANYTHING}
+_BLOCKING = frozenset(
+    ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+)
+"""Problems after which rules are not put any more."""
 _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -33,7 +40,7 @@ class CustomRules:
 
     node: Node
     structure: Structure
-    has_rules: bool
+    rules: Rules | None
 
     def unknown_fields(self, obj: Object) -> list[str]:
         return [cause.field for cause in self.structure.unknown(obj, "")]
@@ -53,9 +60,11 @@ class CustomRules:
 
     def _problems(self, obj: Object, old: Any) -> list[Cause]:
         causes = list(schema_problems(self.node, obj, "", old))
-        if self.has_rules and any(cause.reason != "FieldValueDuplicate" for cause in causes):
-            causes.append(invalid(NOWHERE, None, _UNCHECKED))
-        return causes
+        if self.rules is None:
+            return causes
+        if any(cause.reason in _BLOCKING for cause in causes):
+            return [*causes, invalid(NOWHERE, None, _UNCHECKED)]
+        return causes + self.rules.problems(obj, None if old is ABSENT else old)
 
 
 def kind_from_definition(definition: Object, version: str) -> Kind:
@@ -91,7 +100,7 @@ def kind_from_definition(definition: Object, version: str) -> Kind:
 def rules_of_schema(schema: Schema) -> CustomRules:
     """Compile a structural schema. ValueError if it has a pattern that is no regular expression."""
     whole = _with_type_meta(schema)
-    return CustomRules(compile_schema(whole), structure_of(_embedded(whole)), _has_rules(schema))
+    return CustomRules(compile_schema(whole), structure_of(_embedded(whole)), _rules_of(schema))
 
 
 def _with_type_meta(schema: Schema) -> Schema:
@@ -110,10 +119,20 @@ def _embedded(schema: Schema) -> Schema:
     return schema
 
 
-def _has_rules(schema: Any) -> bool:
+def _rules_of(schema: Schema) -> Rules | None:
+    """What knows CEL is loaded with the first schema that needs it."""
+    if not has_rules(schema):
+        return None
+    from jobset.cluster.model.kinds.cel_rules import Rules
+
+    return Rules(schema)
+
+
+def has_rules(schema: Any) -> bool:
+    """Whether there are rules in CEL in a schema."""
     if isinstance(schema, dict):
-        return bool(schema.get("x-kubernetes-validations")) or any(_has_rules(one) for one in schema.values())
-    return isinstance(schema, list) and any(_has_rules(one) for one in schema)
+        return bool(schema.get("x-kubernetes-validations")) or any(has_rules(one) for one in schema.values())
+    return isinstance(schema, list) and any(has_rules(one) for one in schema)
 
 
 def _drop_null_defaults(structure: Structure, value: Any) -> Any:

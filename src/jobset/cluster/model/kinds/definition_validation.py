@@ -12,8 +12,9 @@ from jobset.api.errors import Cause
 from jobset.api.field_errors import duplicate, forbidden, invalid, not_supported, required
 from jobset.api.meta import Object
 from jobset.api.name_rules import dns_label_1035_problems, dns_subdomain_problems
+from jobset.api.resources import JOBSETS
 from jobset.api.schema import Schema
-from jobset.cluster.model.kinds.custom import rules_of_schema
+from jobset.cluster.model.kinds.custom import has_rules, rules_of_schema
 from jobset.cluster.model.kinds.custom_schema import compile_pattern
 from jobset.cluster.model.kinds.problems import immutable, invalid_each, one_of
 
@@ -80,7 +81,17 @@ def _version_problems(definition: Object) -> Iterator[Cause]:
     shared = all(schema == schemas[0] for schema in schemas)
     for index, schema in enumerate(schemas[:1] if shared else schemas):
         path = "spec.validation" if shared else f"spec.versions[{index}].schema"
-        yield from _root_problems(schema, path, f"spec.versions[{index}].schema")
+        problems = list(_root_problems(schema, path, f"spec.versions[{index}].schema"))
+        yield from problems
+        if schema is not None and not problems and _puts_rules(definition, schema):
+            from jobset.cluster.model.kinds.cel_definition import rule_problems
+
+            yield from rule_problems(schema, f"{path}.openAPIV3Schema")
+
+
+def _puts_rules(definition: Object, schema: Schema) -> bool:
+    """Whether there are rules in CEL to look at. JobSet's own are plain code here and need no CEL."""
+    return definition["spec"].get("group") != JOBSETS.group and has_rules(schema)
 
 
 def _root_problems(schema: Schema | None, path: str, absent_path: str) -> Iterator[Cause]:
@@ -96,6 +107,18 @@ def _root_problems(schema: Schema | None, path: str, absent_path: str) -> Iterat
     yield from problems
     if not problems:
         yield from _default_problems(schema, path)
+
+
+def definition_warnings(definition: Object) -> list[str]:
+    """Of rules in CEL that are taken and will not be enforced."""
+    warnings: list[str] = []
+    for index, version in enumerate(definition["spec"].get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema and _puts_rules(definition, schema):
+            from jobset.cluster.model.kinds.cel_definition import rule_warnings
+
+            warnings += rule_warnings(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+    return list(dict.fromkeys(warnings))
 
 
 def _schema_problems(schema: Schema, path: str) -> Iterator[Cause]:
@@ -146,7 +169,7 @@ def _typed_problems(schema: Schema, path: str, detail: str) -> Iterator[Cause]:
 
 def _junctor_problems(part: Schema, path: str, whole: Schema) -> Iterator[Cause]:
     """Inside allOf, anyOf and oneOf only values are restricted; the structure stands outside."""
-    for key in ("default", "nullable", "description", "title", "additionalProperties"):
+    for key in ("default", "nullable", "description", "title", "additionalProperties", "x-kubernetes-validations"):
         if part.get(key) is not None:
             yield forbidden(f"{path}.{key}", "must be undefined to be structural")
     if part.get("type") and not whole.get("x-kubernetes-int-or-string"):

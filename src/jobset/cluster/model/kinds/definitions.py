@@ -11,7 +11,11 @@ from typing import Any
 from jobset.api.meta import Object
 from jobset.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from jobset.cluster.model.kinds.copy_on_write import fill, put
-from jobset.cluster.model.kinds.definition_validation import validate_definition, validate_definition_update
+from jobset.cluster.model.kinds.definition_validation import (
+    definition_warnings,
+    validate_definition,
+    validate_definition_update,
+)
 from jobset.cluster.model.kinds.kind import Kind, Subresource
 
 
@@ -52,6 +56,7 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
     prepare_update=prepare_definition_update,
     validate=validate_definition,
     validate_update=validate_definition_update,
+    warnings=definition_warnings,
     subresources={"status": Subresource(merge_status)},
     short_names=("crd", "crds"),
     categories=("api-extensions",),

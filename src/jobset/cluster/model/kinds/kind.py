@@ -95,6 +95,8 @@ class Kind:
     """All problems of a new object (metadata is the service's to check)."""
     validate_update: UpdateCheck = accept_update
     """All problems of a change, those of the new object included."""
+    warnings: Callable[[Object], list[str]] | None = None
+    """What to tell whoever writes an object that is in order."""
     subresources: dict[str, Subresource] = field(default_factory=dict)
     generation: bool = True
     """Whether metadata.generation counts changes outside metadata and status."""
