@@ -188,19 +188,21 @@ async def connect(
     sock: socket.socket, hosts: Sequence[str], port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect a socket to the first of these addresses that listens. Raises OSError of the last."""
-    loop = asyncio.get_running_loop()
     sock.setblocking(False)
     try:
-        *others, last = hosts
-        for host in others:
-            try:
-                await loop.sock_connect(sock, (host, port))
-                break
-            except ConnectionRefusedError:
-                continue
-        else:
-            await loop.sock_connect(sock, (last, port))
+        for host in hosts[:-1]:
+            with contextlib.suppress(ConnectionRefusedError):
+                await _connect(sock, host, port)
+                return await asyncio.open_connection(sock=sock)
+        await _connect(sock, hosts[-1], port)
         return await asyncio.open_connection(sock=sock)
     except BaseException:
         sock.close()
         raise
+
+
+async def _connect(sock: socket.socket, host: str, port: int) -> None:
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, (host, port))
+    except OSError as error:
+        raise type(error)(f"connect to {host}:{port}: {os.strerror(error.errno or 0)}") from error

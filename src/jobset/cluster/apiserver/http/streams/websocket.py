@@ -20,7 +20,7 @@ COMMAND_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 _CLOSE = 255
 _MESSAGE_LIMIT_BYTES = 16 << 20
-_PING_EVERY_S = 5.0
+PING_EVERY_S = 5.0
 
 
 def is_websocket(request: web.Request) -> bool:
@@ -81,7 +81,7 @@ class WebSocketChannels:
     async def _watch(self) -> None:
         """Until the client is gone, which nobody notices who does not read, while the command takes no input."""
         while self._request.transport is not None and not self._request.transport.is_closing():
-            await asyncio.sleep(_PING_EVERY_S)
+            await asyncio.sleep(PING_EVERY_S)
             try:
                 await self._websocket.ping()
             except ConnectionError:

@@ -1,4 +1,4 @@
-"""A node with real processes behind the streaming subresources, and the little else that kubectl asks an API server."""
+"""A node with real processes behind the API server's front door (HTTPS), and kubectl that talks to it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -13,12 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
-
-from jobset.api.errors import ApiError
 from jobset.api.meta import Object
 from jobset.api.resources import PODS
-from jobset.cluster.apiserver.http.streams.handlers import SUBRESOURCES, PodStreamHandlers
+from jobset.cluster.apiserver.http.app import build_app
+from jobset.cluster.apiserver.http.authentication import Authentication
+from jobset.cluster.apiserver.http.authorization import Authorization
+from jobset.cluster.apiserver.http.certificates import new_authority, new_server_certificate, new_signing_key
+from jobset.cluster.apiserver.http.server import serving
+from jobset.cluster.apiserver.http.streams.port import PodStreams
+from jobset.cluster.apiserver.http.tokens import Signer, Tokens
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.client import InProcessClient
 from jobset.cluster.kubelet.env import inherited_env
@@ -32,6 +36,8 @@ from jobset.reconcile.informer import SharedInformers
 
 LIMIT_S = 30.0
 PYTHON = sys.executable
+TOKEN = "the-administrator"
+AUTHORITY = "ca.crt"
 
 
 def now() -> datetime:
@@ -54,7 +60,8 @@ class Rig:
         self.root = root
         self.service = service
         self.runtime = runtime
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"https://127.0.0.1:{port}"
+        self.flags = ("--server", self.url, "--certificate-authority", str(root / AUTHORITY), "--token", TOKEN)
 
     async def run(self, *argv: str, name: str = "p", **container: Any) -> None:
         """A pod with one container, running."""
@@ -93,8 +100,7 @@ class Rig:
         """kubectl, running; it is ended with the context."""
         process = await asyncio.create_subprocess_exec(
             binary,
-            "--server",
-            self.url,
+            *self.flags,
             *words,
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -123,12 +129,12 @@ async def rig(root: Path, network: Network = "auto") -> AsyncIterator[Rig]:
     runtime = ProcessRuntime(root, network=network)
     back_off = BackOff(base_s=0.2, max_s=1)
     kubelet = Kubelet(client, informers, runtime, now, root, {"n"}.__contains__, machine, back_off=back_off)
+    streams = KubeletStreams(runtime, root, lambda namespace, name: service.get(PODS, namespace, name))
     await runtime.start()
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part.run()) for part in (informers, kubelet)]
-            streams = KubeletStreams(runtime, root, lambda namespace, name: service.get(PODS, namespace, name))
-            async with serving(service, streams) as port:
+            async with served(service, streams, root) as port:
                 yield Rig(root, service, runtime, port)
             for task in tasks:
                 task.cancel()
@@ -137,54 +143,22 @@ async def rig(root: Path, network: Network = "auto") -> AsyncIterator[Rig]:
 
 
 @contextlib.asynccontextmanager
-async def serving(service: ApiService, streams: Any) -> AsyncIterator[int]:
-    """The port of an API server for pods only."""
-    handlers = PodStreamHandlers(streams, lambda namespace, name: service.get(PODS, namespace, name), now)
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        parts = request.path.strip("/").split("/")
-        try:
-            match parts:
-                case ["version"]:
-                    return web.json_response({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
-                case ["api"]:
-                    return web.json_response({"kind": "APIVersions", "versions": ["v1"]})
-                case ["apis"]:
-                    return web.json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})
-                case ["api", "v1"]:
-                    return web.json_response(_RESOURCES)
-                case ["api", "v1", "namespaces", namespace, "pods", name]:
-                    return web.json_response({"kind": "Pod", "apiVersion": "v1", **service.get(PODS, namespace, name)})
-                case ["api", "v1", "namespaces", namespace, "pods", name, sub] if sub in SUBRESOURCES:
-                    return await handlers.handle(request, namespace, name, sub)
-            return web.Response(status=404)
-        except ApiError as error:
-            return web.json_response(error.to_status(), status=error.code)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1)
-    await runner.setup()
+async def served(service: ApiService, streams: PodStreams, root: Path) -> AsyncIterator[int]:
+    """The port of the API server; `root` gets the certificate of its authority."""
+    authority = new_authority(now())
+    server = new_server_certificate(authority, ["127.0.0.1"], now())
+    (root / AUTHORITY).write_text(authority.certificate)
+    (root / "server.pem").write_text(server.key + server.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(root / "server.pem")
+    tokens = Tokens(Signer(new_signing_key()), service.store, now)
+    app = build_app(
+        service,
+        authentication=Authentication(tokens, TOKEN),
+        authorization=Authorization(service.store),
+        now=now,
+        streams=streams,
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        await web.SockSite(runner, listener).start()
-        try:
+        async with serving(app, [listener], context):
             yield listener.getsockname()[1]
-        finally:
-            await runner.cleanup()
-
-
-def _resource(name: str, kind: str, *verbs: str) -> Object:
-    return {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": list(verbs)}
-
-
-_RESOURCES = {
-    "kind": "APIResourceList",
-    "groupVersion": "v1",
-    "resources": [
-        {**_resource("pods", "Pod", "get", "list", "watch", "create", "delete"), "shortNames": ["po"]},
-        _resource("pods/log", "Pod", "get"),
-        _resource("pods/exec", "PodExecOptions", "get", "create"),
-        _resource("pods/attach", "PodAttachOptions", "get", "create"),
-        _resource("pods/portforward", "PodPortForwardOptions", "get", "create"),
-    ],
-}
