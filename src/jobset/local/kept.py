@@ -122,7 +122,7 @@ def _announce(
 async def _open_store(options: KeptOptions, stack: ExitStack) -> Store:
     """Without a file nothing is known of earlier pods: what is left of them goes."""
     root = options.place.root
-    if options.store == "memory":
+    if options.store == "memory" and root.exists():
         await end_pods(root)
         shutil.rmtree(root, ignore_errors=True)
     root.mkdir(mode=0o700, exist_ok=True)
@@ -159,7 +159,7 @@ def bind(listen: str, port: int | None, remembered: Path) -> socket.socket:
     assert last is not None
     where = f"port {port} of {listen}" if port else listen
     fix = "choose another --port" if port else "choose another --listen"
-    raise CannotServe(f"cannot listen on {where}: {last.strerror or last}; {fix}") from last
+    raise CannotServe(f"cannot listen on {where}: {os.strerror(last.errno) if last.errno else last}; {fix}") from last
 
 
 def _ports(port: int | None, remembered: Path) -> Sequence[int]:
