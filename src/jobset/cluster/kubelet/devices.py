@@ -1,18 +1,21 @@
-"""Which GPUs of a node a pod gets: bookkeeping of `nvidia.com/gpu`, no I/O.
+"""Which GPUs of a node a pod gets: bookkeeping of `nvidia.com/gpu`.
 
 The scheduler counts, the kubelet chooses: ids are handed out in the node's order, lowest free ones first, and belong to
-the pod until all its containers have ended.
+the pod until all its containers have ended. They are written down in the pod's directory, for the kubelet after us.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from jobset.api.meta import Object
 from jobset.cluster.kubelet.resource_field import limit
 from jobset.cluster.kubelet.sources import ConfigError
 
 GPU = "nvidia.com/gpu"
+_KEPT = "devices.json"
 
 
 def gpus_of(container: Object) -> int:
@@ -51,6 +54,27 @@ class Devices:
             end = begin + gpus_of(container)
             held[container["name"]] = tuple(taken[begin:end])
             begin = end
+        self._held[uid], self._nodes[uid] = held, node
+
+    def keep(self, uid: str, directory: Path) -> None:
+        """Write down what the pod was given, if it was given anything."""
+        held = self._held.get(uid)
+        if held and any(held.values()):
+            (directory / _KEPT).write_text(json.dumps(held))
+
+    def take_over(self, pod: Object, directory: Path) -> None:
+        """A pod that runs already holds what was written down for it."""
+        uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
+        if node not in self._free:
+            return
+        try:
+            kept: dict[str, list[str]] = json.loads((directory / _KEPT).read_text())
+        except FileNotFoundError:
+            return
+        known = self._order[node]
+        held = {name: tuple(id_ for id_ in ids if id_ in known) for name, ids in kept.items()}
+        taken = {id_ for ids in held.values() for id_ in ids}
+        self._free[node] = [id_ for id_ in self._free[node] if id_ not in taken]
         self._held[uid], self._nodes[uid] = held, node
 
     def of(self, uid: str, container: str) -> Sequence[str] | None:

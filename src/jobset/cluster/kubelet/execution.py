@@ -98,6 +98,7 @@ class Executor:
         try:
             self._devices.allocate(run.pod)
             await self._make_volumes(run)
+            self._devices.keep(run.uid, run.directory)
             sandbox = await self._runtime.create_sandbox(sandbox_config(run))
         except ConfigError as error:
             return SandboxFailed(error.reason, str(error))
@@ -112,6 +113,7 @@ class Executor:
         if access is not None and access.files and wants_access(run.pod, await self._account_of(run.pod)):
             wanted.append(access_volume())
         if not wanted:
+            run.volumes = {}
             return
         sources = await fetch(self._client, run.pod["metadata"]["namespace"], volumes.references(wanted))
         if access is not None:
@@ -135,8 +137,21 @@ class Executor:
 
     async def remove_sandbox(self, run: PodRun) -> None:
         await self._runtime.remove_sandbox(run.uid)
-        if run.volumes and not self._machine.keep_files:
-            shutil.rmtree(run.directory / "volumes", ignore_errors=True)
+        if run.volumes != {} and not self._machine.keep_files:
+            _remove_volumes(run.directory)
+
+    async def remove_strays(self) -> None:
+        """End what an earlier kubelet left of pods that nobody has taken over."""
+        for uid in self._runtime.found():
+            stray = self._runtime.adopt(uid)
+            await self._runtime.remove_sandbox(uid)
+            if stray is not None and not self._machine.keep_files:
+                _remove_volumes(stray.directory)
+
+    def take_over(self, run: PodRun) -> None:
+        """The pod has its devices already, and perhaps volumes, which are looked for when they are wanted."""
+        self._devices.take_over(run.pod, run.directory)
+        run.volumes = None
 
     def release_devices(self, run: PodRun) -> None:
         self._devices.release(run.uid)
@@ -144,6 +159,8 @@ class Executor:
     async def start_container(self, run: PodRun, order: StartContainer) -> Event:
         container = run.container(order.container)
         try:
+            if run.volumes is None:
+                await self._make_volumes(run)
             config = await self._container_config(run, container, order.attempt)
             config.log_path.parent.mkdir(exist_ok=True)
             await self._runtime.start_container(run.uid, config)
@@ -170,7 +187,7 @@ class Executor:
             env=variables,
             working_dir=container.get("workingDir") or self._machine.working_dir,
             log_path=run.log_path(container["name"], attempt),
-            mounts=volumes.mounts(_with_access(container, run), run.volumes, variables),
+            mounts=volumes.mounts(_with_access(container, run), run.volumes or {}, variables),
             termination_message_path=container.get("terminationMessagePath") or "/dev/termination-log",
             memory_limit_bytes=memory_limit_bytes(container),
             cpu_limit_cores=cpu_limit_cores(container),
@@ -218,9 +235,13 @@ class Executor:
 
 def _with_access(container: Object, run: PodRun) -> Object:
     """The container with the mount of the files that lead to the API server, if the pod has them."""
-    if VOLUME not in run.volumes:
+    if VOLUME not in (run.volumes or {}):
         return container
     return {**container, "volumeMounts": [*(container.get("volumeMounts") or ()), *access_mount(container)]}
+
+
+def _remove_volumes(pod_directory: Path) -> None:
+    shutil.rmtree(pod_directory / "volumes", ignore_errors=True)
 
 
 def exited(run: PodRun, end: Exit) -> Exited:

@@ -23,6 +23,7 @@ from jobset.api.merge_patch import diff_merge_patch
 from jobset.api.meta import Object, parse_time
 from jobset.api.resources import NODES, PODS, SERVICES
 from jobset.client.port import Client
+from jobset.cluster.kubelet.adoption import take_over
 from jobset.cluster.kubelet.api_access import AccessSource, no_access
 from jobset.cluster.kubelet.devices import Devices
 from jobset.cluster.kubelet.execution import NAMESPACE_INDEX, Executor, Machine, exited
@@ -106,7 +107,8 @@ class Kubelet:
             self._warn,
         )
         self._controller = Controller("kubelet", self._pass, {}, workers=workers)
-        informers.get(PODS).add_handler(self._pod_changed)
+        self._pod_informer = informers.get(PODS)
+        self._pod_informer.add_handler(self._pod_changed)
         runtime.on_exit = self._exited
 
     @property
@@ -117,7 +119,12 @@ class Kubelet:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
+            group.create_task(self._remove_strays())
             await self._controller.run()
+
+    async def _remove_strays(self) -> None:
+        await self._pod_informer.wait_synced()
+        await self._executor.remove_strays()
 
     # -- what comes in --------------------------------------------------------------------------------------------
 
@@ -131,7 +138,7 @@ class Kubelet:
             return
         run = self._pods.get(new["metadata"]["uid"])
         if run is None:
-            if not is_final(new):
+            if not is_final(new) or _waits_for_confirmation(new):
                 self._adopt(new)
             return
         before = run.pod
@@ -149,9 +156,16 @@ class Kubelet:
     def _adopt(self, pod: Object) -> None:
         run = PodRun(pod, key_of_run(pod), self._root, self._back_off)
         self._pods[run.uid] = run
+        grace_s = None if _deletion(pod) is None else self._grace_left_s(pod)
+        found = self._runtime.adopt(run.uid)
+        if found is not None or (pod.get("status") or {}).get("startTime"):
+            self._executor.take_over(run)
+            take_over(run, found, self._now(), grace_s)
+            self._hear(run, Tick())
+            return
         self._hear(run, Begin())
-        if _deletion(pod) is not None:
-            self._hear(run, DeletionRequested(self._grace_left_s(pod)))
+        if grace_s is not None:
+            self._hear(run, DeletionRequested(grace_s))
 
     def _grace_left_s(self, pod: Object) -> float:
         deadline = parse_time(pod["metadata"]["deletionTimestamp"])
@@ -270,6 +284,11 @@ def _deletion(pod: Object) -> tuple[str, int] | None:
     metadata = pod["metadata"]
     timestamp = metadata.get("deletionTimestamp")
     return None if timestamp is None else (timestamp, metadata.get("deletionGracePeriodSeconds") or 0)
+
+
+def _waits_for_confirmation(pod: Object) -> bool:
+    """Its end was told, and the kubelet was gone before it confirmed the deletion."""
+    return bool(pod["metadata"].get("deletionGracePeriodSeconds"))
 
 
 def _foreign_facts(pod: Object) -> tuple[object, ...]:

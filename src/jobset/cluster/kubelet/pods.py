@@ -28,7 +28,8 @@ class PodRun:
         self.pending: deque[Instruction] = deque()
         """Instructions given and not yet carried out; one that fails unexpectedly is tried again."""
         self.directory = pod_directory(root, pod)
-        self.volumes: dict[str, Volume] = {}
+        self.volumes: dict[str, Volume] | None = {}
+        """None: of a pod that an earlier kubelet began, and not looked for yet."""
 
     @property
     def uid(self) -> str:

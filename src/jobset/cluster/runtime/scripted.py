@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 from typing import TypeAlias
@@ -20,6 +20,8 @@ from jobset.cluster.runtime.port import (
     ContainerId,
     ExecResult,
     Exit,
+    FoundRun,
+    FoundSandbox,
     OnExit,
     ProbeTarget,
     Sandbox,
@@ -79,6 +81,7 @@ class _Run:
     behaviour: Behaviour
     started_at: datetime
     timer: asyncio.TimerHandle | None = None
+    signal: int = 0
 
 
 @dataclass(slots=True)
@@ -86,6 +89,9 @@ class _Pod:
     config: SandboxConfig
     ip: str
     runs: dict[tuple[str, int], _Run]
+    ends: dict[str, list[Exit]] = field(default_factory=dict)
+    """Of each container the last two, in a runtime whose pods survive."""
+    abandoned: bool = False
 
 
 class ScriptedSession:
@@ -120,9 +126,12 @@ class ScriptedSession:
 
 
 class ScriptedRuntime:
-    """The Runtime port, played. `started` counts starts of containers, all pods together."""
+    """The Runtime port, played. `started` counts starts of containers, all pods together.
 
-    def __init__(self, now: Callable[[], datetime], script: Script | None = None) -> None:
+    With `survives` pods go on when their kubelet is forgotten (`abandon`), and another one finds them.
+    """
+
+    def __init__(self, now: Callable[[], datetime], script: Script | None = None, *, survives: bool = False) -> None:
         self.on_exit: OnExit = lambda _: None
         self.started = 0
         self.names: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -130,6 +139,7 @@ class ScriptedRuntime:
         self._script = script or always()
         self._pods: dict[str, _Pod] = {}
         self._next_address = FIRST_ADDRESS
+        self._survives = survives
 
     @property
     def sandboxes(self) -> int:
@@ -145,6 +155,33 @@ class ScriptedRuntime:
     async def close(self) -> None:
         for uid in list(self._pods):
             await self.remove_sandbox(uid)
+
+    def abandon(self) -> None:
+        """The kubelet is gone; nobody hears anything until somebody else finds the pods."""
+        self.on_exit = lambda _: None
+        for pod in self._pods.values():
+            pod.abandoned = True
+
+    def lose_everything(self) -> None:
+        """As when the machine is switched off: nothing runs any more, and nobody is told."""
+        for pod in self._pods.values():
+            for run in pod.runs.values():
+                if run.timer is not None:
+                    run.timer.cancel()
+        self._pods.clear()
+
+    def found(self) -> Sequence[str]:
+        return [uid for uid, pod in self._pods.items() if pod.abandoned]
+
+    def adopt(self, uid: str) -> FoundSandbox | None:
+        pod = self._pods.get(uid)
+        if pod is None or not pod.abandoned:
+            return None
+        pod.abandoned = False
+        ended = [FoundRun(end.container, end.started_at, end.signal, end) for ends in pod.ends.values() for end in ends]
+        running = [FoundRun((uid, *key), run.started_at, run.signal) for key, run in pod.runs.items()]
+        runs = sorted([*ended, *running], key=lambda run: run.container[2])
+        return FoundSandbox(Sandbox(uid, pod.ip), pod.config.directory, tuple(runs))
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         known = self._pods.get(config.uid)
@@ -180,6 +217,7 @@ class ScriptedRuntime:
         run = self._run(container)
         if run is None:
             return
+        run.signal = signal
         behaviour = run.behaviour
         if signal == SIGKILL:
             self._end(container, 128 + SIGKILL, signal=SIGKILL)
@@ -257,11 +295,15 @@ class ScriptedRuntime:
         uid, name, attempt = container
         pod = self._pods.get(uid)
         run = None if pod is None else pod.runs.pop((name, attempt), None)
-        if run is None:
+        if pod is None or run is None:
             return
         if run.timer is not None:
             run.timer.cancel()
         reason = run.behaviour.reason if exit_code == run.behaviour.exit_code else ""
         reason = reason or ("Completed" if exit_code == 0 else "Error")
         message = run.behaviour.message if exit_code == run.behaviour.exit_code else ""
-        self.on_exit(Exit(container, exit_code, reason, run.started_at, self._now(), signal, message))
+        end = Exit(container, exit_code, reason, run.started_at, self._now(), signal, message)
+        if self._survives:
+            pod.ends[name] = [*pod.ends.get(name, ())[-1:], end]
+        if not pod.abandoned:
+            self.on_exit(end)

@@ -34,6 +34,13 @@ def begin(turn: Turn, spec: ContainerSpec) -> None:
         _is_started(turn, spec)
 
 
+def resume(turn: Turn, spec: ContainerSpec, ready: bool) -> None:
+    """The container was started before our time, and was ready or not when somebody last looked."""
+    _is_started(turn, spec)
+    if ready:
+        turn.update(spec.name, ready=True)
+
+
 def _is_started(turn: Turn, spec: ContainerSpec) -> None:
     container = turn[spec.name]
     later = tuple(_scheduled(turn, probe, container) for probe in spec.probes if probe.kind != "startup")
