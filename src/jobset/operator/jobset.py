@@ -118,7 +118,7 @@ class JobSetController:
     def _on_jobset(self, old: Object | None, new: Object | None) -> None:
         key = key_of(new or old)
         if old is not None and new is not None and _only_progress(old, new):
-            self._controller.queue.add_after(key, self._pace_s(new["metadata"]["uid"]))
+            self._controller.queue.add_after(key, self._pace_s(key))
         else:
             self._controller.queue.add(key)
 
@@ -128,8 +128,8 @@ class JobSetController:
         urgent = new is not None and failure_of(new) is not None
         for job in (old, new):
             if job is not None and _is_jobset(owner := job.metadata.controller):
-                delay_s = 0.0 if urgent else self._pace_s(owner.uid)
-                self._controller.queue.add_after((job.metadata.namespace, owner.name), delay_s)
+                key = (job.metadata.namespace, owner.name)
+                self._controller.queue.add_after(key, 0.0 if urgent else self._pace_s(key))
         self._wake_waiting(JOBS, key_of(new or old))
 
     def _on_service(self, old: Object | None, new: Object | None) -> None:
@@ -145,8 +145,12 @@ class JobSetController:
             if jobset:
                 self._controller.queue.add((key_of(old)[0], jobset))
 
-    def _pace_s(self, uid: str) -> float:
-        return min(PACE_PER_JOB_S * self._jobs.cache.count(_BY_OWNER, uid), MAX_PACE_S)
+    def _pace_s(self, key: Key) -> float:
+        raw = self._jobsets.cache.get(*key)
+        if raw is None:
+            return 0.0
+        jobs = sum(each.get("replicas", 1) for each in raw["spec"].get("replicatedJobs") or ())
+        return min(PACE_PER_JOB_S * jobs, MAX_PACE_S)
 
     def _wake_waiting(self, resource: Resource, key: Key) -> None:
         for waiting in sorted(self._in_the_way.get((resource, *key), ())):

@@ -64,10 +64,6 @@ class Cache(Generic[T]):
         """The objects whose index function gave `value`, oldest insertion first."""
         return list(self._indexes[index].get(value, {}).values())
 
-    def count(self, index: str, value: str) -> int:
-        """How many `by_index` would give."""
-        return len(self._indexes[index].get(value, ()))
-
     def __len__(self) -> int:
         return len(self._objects)
 
@@ -143,6 +139,8 @@ class Informer(Generic[T]):
             except Gone:
                 resource_version = ""
             except ApiError as error:
+                if resource_version:
+                    resource_version = str(self.cache.revision)  # the watch may have got further before it failed
                 delay_s = min(max(delay_s * 2, 0.1), 30.0)
                 log.warning("watching %s: %s; trying again in %.1f s", self.resource, error, delay_s)
                 await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))
