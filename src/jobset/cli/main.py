@@ -28,6 +28,10 @@ COMMANDS = {
     "delete": ("jobset.cli.delete", "Delete JobSets, their Jobs and pods."),
     "wait": ("jobset.cli.wait", "Wait until JobSets are completed, failed, ready, suspended or deleted."),
     "events": ("jobset.cli.events", "Show the events of a JobSet, its Jobs and pods."),
+    "up": ("jobset.cli.up", "Start a cluster on this machine that stays."),
+    "down": ("jobset.cli.down", "End a cluster on this machine, and everything in it."),
+    "status": ("jobset.cli.status", "Say whether a cluster on this machine is up, and what is in it."),
+    "kubeconfig": ("jobset.cli.kubeconfig", "Print how to reach a cluster on this machine, or merge it into yours."),
     "completion": ("jobset.cli.completion", "Print the shell completion script."),
 }
 
