@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 
 from jobset.api.errors import Cause
@@ -11,17 +10,18 @@ from jobset.api.field_errors import invalid, not_supported, required
 from jobset.api.meta import Object
 from jobset.api.schema import Schema
 from jobset.cluster.model.kinds.cel_expressions import Expression, NotCompiled, NotSupported, available
+from jobset.cluster.model.kinds.cel_rules import normalized_path
 from jobset.cluster.model.kinds.cel_values import with_object_fields
 
 KEY = "x-kubernetes-validations"
 _REASONS = ("FieldValueRequired", "FieldValueForbidden", "FieldValueInvalid", "FieldValueDuplicate")
-_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)*)'\]")
 UNENFORCED = "rules in x-kubernetes-validations are not enforced: the package cel-expr-python is not installed"
 
 
 def rule_problems(schema: Schema, path: str) -> Iterator[Cause]:
     """Problems of all rules of a whole object's schema, which is structural."""
-    yield from _problems(with_object_fields(schema), path, "")
+    whole = with_object_fields(schema)
+    yield from _problems(whole, whole, path, "")
 
 
 def rule_warnings(schema: Schema, path: str) -> Iterator[str]:
@@ -30,7 +30,8 @@ def rule_warnings(schema: Schema, path: str) -> Iterator[str]:
         if _any_rules(schema):
             yield UNENFORCED
         return
-    for where, rule, of in _all_rules(with_object_fields(schema), path):
+    whole = with_object_fields(schema)
+    for where, rule, of in _all_rules(whole, whole, path):
         try:
             Expression(rule.get("rule") or "", of, optional_old_self=bool(rule.get("optionalOldSelf")))
         except NotSupported as error:
@@ -40,32 +41,37 @@ def rule_warnings(schema: Schema, path: str) -> Iterator[str]:
 
 
 def _any_rules(schema: Schema) -> bool:
-    return next(_all_rules(schema, ""), None) is not None
+    return next(_all_rules(schema, schema, ""), None) is not None
 
 
-def _children(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
+def _children(schema: Schema, shape: Schema, path: str) -> Iterator[tuple[str, Schema, Schema]]:
+    """(path, schema, the schema around it if it is part of an allOf) of all parts of a schema."""
+    fields = shape.get("properties") or {}
     for name, child in (schema.get("properties") or {}).items():
-        yield f"{path}.properties[{name}]", child
+        if name in fields:
+            yield f"{path}.properties[{name}]", child, fields[name]
     for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), dict):
-            yield f"{path}.{key}", schema[key]
+        if isinstance(schema.get(key), dict) and isinstance(shape.get(key), dict):
+            yield f"{path}.{key}", schema[key], shape[key]
+    for index, part in enumerate(schema.get("allOf") or ()):
+        yield f"{path}.allOf[{index}]", part, shape
 
 
-def _all_rules(schema: Schema, path: str) -> Iterator[tuple[str, Object, Schema]]:
+def _all_rules(schema: Schema, shape: Schema, path: str) -> Iterator[tuple[str, Object, Schema]]:
     for index, rule in enumerate(schema.get(KEY) or ()):
-        yield f"{path}.{KEY}[{index}]", rule, schema
-    for here, child in _children(schema, path):
-        yield from _all_rules(child, here)
+        yield f"{path}.{KEY}[{index}]", rule, shape
+    for here, child, around in _children(schema, shape, path):
+        yield from _all_rules(child, around, here)
 
 
-def _problems(schema: Schema, path: str, uncorrelatable: str) -> Iterator[Cause]:
+def _problems(schema: Schema, shape: Schema, path: str, uncorrelatable: str) -> Iterator[Cause]:
     """`uncorrelatable` is the list above whose items have no older counterparts, if there is one."""
     for index, rule in enumerate(schema.get(KEY) or ()):
-        yield from _one_problems(rule, f"{path}.{KEY}[{index}]", schema, uncorrelatable)
-    loose = schema.get("type") == "array" and schema.get("x-kubernetes-list-type") != "map"
-    for here, child in _children(schema, path):
+        yield from _one_problems(rule, f"{path}.{KEY}[{index}]", shape, uncorrelatable)
+    loose = shape.get("type") == "array" and shape.get("x-kubernetes-list-type") != "map"
+    for here, child, around in _children(schema, shape, path):
         below = uncorrelatable or (path if loose and here == f"{path}.items" else "")
-        yield from _problems(child, here, below)
+        yield from _problems(child, around, here, below)
 
 
 def _one_problems(rule: Object, path: str, schema: Schema, uncorrelatable: str) -> Iterator[Cause]:
@@ -83,7 +89,7 @@ def _one_problems(rule: Object, path: str, schema: Schema, uncorrelatable: str) 
         yield required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
     if rule.get("reason") is not None and rule["reason"] not in _REASONS:
         yield not_supported(f"{path}.reason", rule["reason"], _REASONS)
-    if rule.get("fieldPath") and not _leads_somewhere(rule["fieldPath"], schema):
+    if rule.get("fieldPath") and normalized_path(rule["fieldPath"], schema) is None:
         yield invalid(f"{path}.fieldPath", rule["fieldPath"], "fieldPath must be a valid path")
     if available() and text.strip():
         yield from _compile_problems(rule, path, schema, uncorrelatable)
@@ -126,19 +132,3 @@ def _refused(path: str, rule: Object, detail: str) -> Cause:
     said = {key: rule.get(key[0].lower() + key[1:], absent.get(key, "")) for key in keys}
     text = json.dumps(said, separators=(",", ":"), ensure_ascii=False)
     return Cause("FieldValueInvalid", f"Invalid value: {text}: {detail}", path)
-
-
-def _leads_somewhere(field_path: str, schema: Schema) -> bool:
-    """Whether a path such as .a['b-c'] goes along fields that the schema has."""
-    position, current = 0, schema
-    while position < len(field_path):
-        step = _STEP.match(field_path, position)
-        if step is None:
-            return False
-        name = step.group(1) or step.group(2).replace("\\'", "'").replace("\\\\", "\\")
-        values = current.get("additionalProperties")
-        found = (current.get("properties") or {}).get(name) or (values if isinstance(values, dict) else None)
-        if found is None:
-            return False
-        position, current = step.end(), found
-    return position > 0

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from jobset.api.schema import Schema
-from jobset.cluster.model.kinds.cel_syntax import Name, loops, nodes_of, syntax_of
+from jobset.cluster.model.kinds.cel_syntax import Comprehension, Name, loops, nodes_of, syntax_of
 from jobset.cluster.model.kinds.cel_types import TypeCheck
 from jobset.cluster.model.kinds.cel_values import time_type
 
@@ -60,9 +60,11 @@ class Expression:
         except RuntimeError as error:
             raise NotCompiled(_bare(str(error))) from None
         syntax = syntax_of(self._compiled.serialize())
-        names = {node.name for node in nodes_of(syntax.root) if isinstance(node, Name)}
+        root = syntax.root
+        body = root.parts[-1] if optional_old_self and isinstance(root, Comprehension) else root
+        names = {node.name for node in nodes_of(body) if isinstance(node, Name)}
         self.uses_old_self = "oldSelf" in names
-        self._loops = loops(syntax.root)
+        self._loops = loops(root)
         check = TypeCheck(syntax, {"self": schema} if optional_old_self else {"self": schema, "oldSelf": schema})
         if check.problems:
             shift = _BOUND_OLD_SELF.index("{") if optional_old_self else 0

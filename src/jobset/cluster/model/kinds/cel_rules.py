@@ -7,6 +7,7 @@ other lists never. A rule that does not look at the change is not put to values 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ from jobset.cluster.model.kinds.cel_values import cel_value, has_times, identifi
 
 EVALUATIONS_LIMIT = 100_000
 """Of the rules of one object."""
+_STEP = re.compile(r"\.([^.\[\]]+)|\['((?:[^'\\]|\\.)*)'\]")
+_ESCAPED = re.compile(r"\\(.)")
 _ABSENT: Any = object()
 
 
@@ -49,6 +52,8 @@ class RuleNode(Struct, frozen=True):
     properties: dict[str, RuleNode] = field(default_factory=dict)
     values: RuleNode | None = None
     list_keys: tuple[str, ...] = ()
+    parts: tuple[RuleNode, ...] = ()
+    """What allOf says of the same value."""
 
 
 class Rules:
@@ -64,7 +69,7 @@ class Rules:
         if not available():
             return []
         if not self._compiled:
-            self._root, self._compiled = _node(self._schema), True
+            self._root, self._compiled = _node(self._schema, self._schema), True
         if self._root is None:
             return []
         previous = _ABSENT if old is None else old
@@ -83,27 +88,52 @@ def rule_of(raw: Object, schema: Schema) -> Rule:
         message=(raw.get("message") or "").strip(),
         message_expression=Expression(message, schema, optional_old_self=optional) if message else None,
         reason=raw.get("reason") or "FieldValueInvalid",
-        path=raw.get("fieldPath") or "",
+        path=normalized_path(raw.get("fieldPath") or "", schema) or "",
         on_change=expression.uses_old_self and not optional,
         lenient=has_times(schema),
     )
 
 
-def _node(schema: Schema) -> RuleNode | None:
-    """The rules of a schema that can be put; those that the package cannot compile were warned of."""
+def normalized_path(field_path: str, schema: Schema) -> str | None:
+    """A path such as .a['b-c'] as problems show it, .a.b-c; None if it does not go along fields of the schema."""
+    position, shown_path = 0, ""
+    while position < len(field_path):
+        step = _STEP.match(field_path, position)
+        if step is None:
+            return None
+        name = step.group(1) or _ESCAPED.sub(r"\1", step.group(2))
+        fields, values = schema.get("properties") or {}, schema.get("additionalProperties")
+        if name not in fields and not isinstance(values, dict):
+            return None
+        shown_path += f".{name}" if name in fields else f"[{name}]"
+        position, schema = step.end(), fields.get(name) or values or {}
+    return shown_path
+
+
+def _node(schema: Schema, shape: Schema) -> RuleNode | None:
+    """The rules in `schema` for values of `shape`: the schema itself, or the one around this part of its allOf.
+
+    Those that the package cannot compile are left out; whoever wrote the definition was warned.
+    """
     rules = []
     for raw in schema.get("x-kubernetes-validations") or ():
         try:
-            rules.append(rule_of(raw, schema))
+            rules.append(rule_of(raw, shape))
         except NotCompiled:
             continue
-    properties = {
-        name: node for name, child in (schema.get("properties") or {}).items() if (node := _node(child)) is not None
-    }
-    below = schema.get("items") if schema.get("type") == "array" else schema.get("additionalProperties")
-    values = _node(below) if isinstance(below, dict) else None
-    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-    return RuleNode(schema, tuple(rules), properties, values, keys) if rules or properties or values else None
+    properties, fields = {}, shape.get("properties") or {}
+    for name, child in (schema.get("properties") or {}).items():
+        if name in fields and (node := _node(child, fields[name])) is not None:
+            properties[name] = node
+    below, around = (
+        one.get("items") if shape.get("type") == "array" else one.get("additionalProperties") for one in (schema, shape)
+    )
+    values = _node(below, around) if isinstance(below, dict) and isinstance(around, dict) else None
+    parts = tuple(node for part in schema.get("allOf") or () if (node := _node(part, shape)) is not None)
+    keys = tuple(shape.get("x-kubernetes-list-map-keys") or ())
+    if not (rules or properties or values or parts):
+        return None
+    return RuleNode(shape, tuple(rules), properties, values, keys, parts)
 
 
 class _Pair(Struct, frozen=True):
@@ -126,42 +156,50 @@ class _Visit:
     def __init__(self) -> None:
         self._left = EVALUATIONS_LIMIT
 
-    def node(self, node: RuleNode, new: _Pair, old: _Pair, path: str) -> Iterator[Cause]:
+    def node(self, node: RuleNode, new: _Pair, old: _Pair, path: str, *, settled: bool = False) -> Iterator[Cause]:
+        """`settled`: the value has no older counterpart, but is in a value that did not change."""
         if new.raw is None:
             return
+        settled = settled or _same(new.raw, old.raw)
         for rule in node.rules:
-            if (rule.on_change and old.raw is _ABSENT) or (not rule.on_change and _same(new.raw, old.raw)):
+            if (rule.on_change and old.raw is _ABSENT) or (settled and not rule.expression.uses_old_self):
                 continue
             self._left -= 1
             if self._left < 0:
                 yield Cause("FieldValueInvalid", "validation failed due to running out of cost budget", path)
                 return
             yield from _rule_problems(rule, node.schema, new, old, path)
+        for part in node.parts:
+            yield from self.node(part, new, old, path, settled=settled)
         if isinstance(new.raw, dict):
-            yield from self._fields(node, new, old, path)
+            yield from self._fields(node, new, old, path, settled=settled)
         elif isinstance(new.raw, list) and node.values is not None:
-            yield from self._items(node, node.values, new, old, path)
+            yield from self._items(node, node.values, new, old, path, settled=settled)
 
-    def _fields(self, node: RuleNode, new: _Pair, old: _Pair, path: str) -> Iterator[Cause]:
+    def _fields(self, node: RuleNode, new: _Pair, old: _Pair, path: str, *, settled: bool) -> Iterator[Cause]:
+        declared = node.schema.get("properties") or {}
         for name, value in new.raw.items():
-            child = node.properties.get(name)
-            key = identifier(name)
+            is_field = name in declared
+            child = node.properties.get(name) if is_field else node.values
             if child is None:
-                child, key = node.values, name
-            if child is not None:
-                before = _NOTHING
-                if isinstance(old.raw, dict) and name in old.raw:
-                    before = _Pair(old.raw[name], old.seen[key])
-                yield from self.node(child, _Pair(value, new.seen[key]), before, f"{path}.{name}" if path else name)
+                continue
+            key = identifier(name) if is_field else name
+            before = _NOTHING
+            if isinstance(old.raw, dict) and name in old.raw:
+                before = _Pair(old.raw[name], old.seen[key])
+            here = f"{path}[{name}]" if not is_field else f"{path}.{name}" if path else name
+            yield from self.node(child, _Pair(value, new.seen[key]), before, here, settled=settled)
 
-    def _items(self, node: RuleNode, each: RuleNode, new: _Pair, old: _Pair, path: str) -> Iterator[Cause]:
+    def _items(
+        self, node: RuleNode, each: RuleNode, new: _Pair, old: _Pair, path: str, *, settled: bool
+    ) -> Iterator[Cause]:
         before: dict[str, _Pair] = {}
         if node.list_keys and isinstance(old.raw, list):
             for raw, seen in zip(old.raw, old.seen, strict=True):
                 before.setdefault(_identity(node, raw), _Pair(raw, seen))
         for index, (raw, seen) in enumerate(zip(new.raw, new.seen, strict=True)):
             match = before.get(_identity(node, raw), _NOTHING) if before else _NOTHING
-            yield from self.node(each, _Pair(raw, seen), match, f"{path}[{index}]")
+            yield from self.node(each, _Pair(raw, seen), match, f"{path}[{index}]", settled=settled)
 
 
 def _same(new: Any, old: Any) -> bool:

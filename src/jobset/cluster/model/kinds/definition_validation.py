@@ -158,6 +158,8 @@ def _schema_problems(schema: Schema, path: str) -> Iterator[Cause]:
     for key in _JUNCTORS:
         for index, part in enumerate(schema.get(key) or ()):
             yield from _junctor_problems(part, f"{path}.{key}[{index}]", schema)
+            if key != "allOf" and has_rules(part):
+                yield forbidden(f"{path}.{key}[{index}].x-kubernetes-validations", "must be empty to be structural")
 
 
 def _typed_problems(schema: Schema, path: str, detail: str) -> Iterator[Cause]:
@@ -169,7 +171,7 @@ def _typed_problems(schema: Schema, path: str, detail: str) -> Iterator[Cause]:
 
 def _junctor_problems(part: Schema, path: str, whole: Schema) -> Iterator[Cause]:
     """Inside allOf, anyOf and oneOf only values are restricted; the structure stands outside."""
-    for key in ("default", "nullable", "description", "title", "additionalProperties", "x-kubernetes-validations"):
+    for key in ("default", "nullable", "description", "title", "additionalProperties"):
         if part.get(key) is not None:
             yield forbidden(f"{path}.{key}", "must be undefined to be structural")
     if part.get("type") and not whole.get("x-kubernetes-int-or-string"):
