@@ -14,6 +14,7 @@ import msgspec
 from jobset.api.errors import BadRequest, UnsupportedMediaType
 from jobset.client.port import PatchType
 from jobset.client.yaml_reader import NotReadable, read_documents
+from jobset.cluster.apiserver.http import protobuf
 from jobset.cluster.apiserver.http.errors import UnknownMediaType
 
 LIMIT_BYTES = 3 * 1024 * 1024
@@ -43,10 +44,12 @@ def patch_type(content_type: str) -> PatchType:
 def decode_object(content_type: str, body: bytes, kind: str) -> tuple[Any, list[str]]:
     """The value of a body, and the paths of fields that stand twice in it. BadRequest, UnsupportedMediaType."""
     type_ = media_type(content_type)
+    if type_ == protobuf.MEDIA_TYPE:
+        return protobuf.decode(body), []
     if type_ not in _JSON and type_ not in _YAML:
         raise UnsupportedMediaType(
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml"
+            f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
         )
     problem = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
     return _decode(type_, body, problem)
