@@ -135,7 +135,7 @@ def bare_name(name: str) -> str:
 
 
 def complete_jobsets(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _completed(ctx, incomplete, lambda connection: _names(connection.query, connection.namespace))
+    return completed(ctx, incomplete, lambda connection: _names(connection.query, connection.namespace))
 
 
 def complete_contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -147,10 +147,10 @@ def complete_contexts(ctx: click.Context, _: click.Parameter, incomplete: str) -
 
 
 def complete_namespaces(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _completed(ctx, incomplete, lambda connection: _names_of(connection.query.list(NAMESPACES).items))
+    return completed(ctx, incomplete, lambda connection: _names_of(connection.query.list(NAMESPACES).items))
 
 
-def _completed(ctx: click.Context, incomplete: str, ask: Callable[[Connection], Sequence[str]]) -> list[CompletionItem]:
+def completed(ctx: click.Context, incomplete: str, ask: Callable[[Connection], Sequence[str]]) -> list[CompletionItem]:
     """Quick, and silent when the cluster does not answer."""
     kubeconfig, context, namespace = (ctx.params.get(name) for name in ("kubeconfig", "context", "namespace"))
     try:

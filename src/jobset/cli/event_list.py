@@ -49,7 +49,13 @@ def last_seen(event: Object) -> str:
 
 
 def in_order(events: Iterable[Object]) -> list[Object]:
-    return sorted(events, key=lambda event: last_seen(event)[:19])
+    """The youngest last; those of one second as they were written."""
+
+    def age_key(event: Object) -> tuple[str, int, str]:
+        version = event["metadata"].get("resourceVersion", "")
+        return last_seen(event)[:19], len(version), version
+
+    return sorted(events, key=age_key)
 
 
 def about(name: str, jobset: Object | None) -> Callable[[Object], bool]:

@@ -22,6 +22,8 @@ COMMANDS = {
     "explain": ("jobset.cli.explain", "Show the objects that a manifest would create, and why."),
     "apply": ("jobset.cli.apply", "Create or change the objects of a manifest on a cluster."),
     "get": ("jobset.cli.get", "List JobSets of a cluster, or show the tree of one."),
+    "describe": ("jobset.cli.describe", "Say in words what a JobSet is, how it is, and why."),
+    "logs": ("jobset.cli.logs", "Print what the pods of a JobSet write."),
     "suspend": ("jobset.cli.suspend", "Stop JobSets until they are resumed."),
     "resume": ("jobset.cli.resume", "Let suspended JobSets run again."),
     "restart": ("jobset.cli.restart", "Restart all Jobs of JobSets."),
