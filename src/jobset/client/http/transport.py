@@ -182,7 +182,7 @@ def _status(code: int, reason: str, body: bytes) -> dict[str, Any]:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status":
         return {"code": code, **status}
-    text = body.decode(errors="replace").strip()
+    text = " ".join(body.decode(errors="replace").split())
     readable = text and "<" not in text and len(text) < SHOWN_OF_AN_ERROR
     return {"code": code, "message": text if readable else f"{code} {reason}"}
 
