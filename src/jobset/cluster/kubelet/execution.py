@@ -35,6 +35,7 @@ from jobset.cluster.kubelet.devices import Devices
 from jobset.cluster.kubelet.pods import LOGS, PodRun
 from jobset.cluster.kubelet.resource_field import cpu_limit_cores, memory_limit_bytes, pod_limits
 from jobset.cluster.kubelet.sources import ConfigError, fetch
+from jobset.cluster.kubelet.token_renewal import TokenRenewal, token_files
 from jobset.cluster.model.pod_lifecycle.state import (
     Event,
     Exited,
@@ -76,10 +77,12 @@ class Executor:
         devices: Devices,
         machine: Machine,
         access: AccessSource,
+        renewal: TokenRenewal,
         warn: Callable[[PodRun, str, str], None],
     ) -> None:
         self._client = client
         self._access = access
+        self._renewal = renewal
         self._runtime = runtime
         self._nodes = nodes
         self._services = services
@@ -120,7 +123,9 @@ class Executor:
             sources = sources.completed(("configmap", AUTHORITY_CONFIG_MAP), access.authority_config_map())
         tokens = await self._tokens(run, wanted, access)
         facts = volumes.PodFacts(run.pod, run.state.ip, self.host_ip(run.node), self._allocatable(run.node), tokens)
+        of_before = token_files(wanted, run.directory)
         run.volumes = await volumes.prepare(facts, wanted, run.directory, sources, self._client)
+        self._renewal.keep(run.pod, token_files(wanted, run.directory), fresh=not of_before)
 
     async def _account_of(self, pod: Object) -> Object:
         try:
@@ -136,6 +141,7 @@ class Executor:
         return {}
 
     async def remove_sandbox(self, run: PodRun) -> None:
+        self._renewal.drop(run.uid)
         await self._runtime.remove_sandbox(run.uid)
         if run.volumes != {} and not self._machine.keep_files:
             _remove_volumes(run.directory)
@@ -152,6 +158,8 @@ class Executor:
         """The pod has its devices already, and perhaps volumes, which are looked for when they are wanted."""
         self._devices.take_over(run.pod, run.directory)
         run.volumes = None
+        maybe_made = [*(run.pod["spec"].get("volumes") or ()), access_volume()]
+        self._renewal.keep(run.pod, token_files(maybe_made, run.directory), fresh=False)
 
     def release_devices(self, run: PodRun) -> None:
         self._devices.release(run.uid)

@@ -28,6 +28,7 @@ from jobset.cluster.kubelet.api_access import AccessSource, no_access
 from jobset.cluster.kubelet.devices import Devices
 from jobset.cluster.kubelet.execution import NAMESPACE_INDEX, Executor, Machine, exited
 from jobset.cluster.kubelet.pods import PodRun, is_final, key_of_run
+from jobset.cluster.kubelet.token_renewal import TokenRenewal
 from jobset.cluster.model.pod_lifecycle.machine import next_wakeup, step
 from jobset.cluster.model.pod_lifecycle.state import (
     KUBERNETES_BACK_OFF,
@@ -96,6 +97,7 @@ class Kubelet:
         self._group: asyncio.TaskGroup | None = None
         services = informers.get(SERVICES)
         services.add_index(NAMESPACE_INDEX, _namespace)
+        self._renewal = TokenRenewal(client, access, now)
         self._executor = Executor(
             client,
             runtime,
@@ -104,6 +106,7 @@ class Kubelet:
             Devices(devices or {}),
             machine,
             access,
+            self._renewal,
             self._warn,
         )
         self._controller = Controller("kubelet", self._pass, {}, workers=workers)
@@ -120,6 +123,7 @@ class Kubelet:
         async with asyncio.TaskGroup() as group:
             self._group = group
             group.create_task(self._remove_strays())
+            group.create_task(self._renewal.run())
             await self._controller.run()
 
     async def _remove_strays(self) -> None:
