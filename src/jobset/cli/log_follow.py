@@ -15,6 +15,7 @@ import click
 from jobset.api.errors import ApiError, NotFound
 from jobset.api.meta import Object
 from jobset.api.resources import JOBSETS, PODS
+from jobset.cli.asynchronous import run_async
 from jobset.cli.clock import now_utc
 from jobset.cli.connection import Connection
 from jobset.cli.jobset_list import jobset_word
@@ -38,7 +39,7 @@ _RAW = cast("type[Object]", dict)
 def follow_logs(
     connection: Connection, path: PodPath, selection: Selection, options: LogOptions, printer: LogPrinter
 ) -> None:
-    asyncio.run(_Follower(connection, path, selection, options, printer).run())
+    run_async(_Follower(connection, path, selection, options, printer).run())
 
 
 class _Follower:

@@ -24,6 +24,7 @@ COMMANDS = {
     "get": ("jobset.cli.get", "List JobSets of a cluster, or show the tree of one."),
     "describe": ("jobset.cli.describe", "Say in words what a JobSet is, how it is, and why."),
     "logs": ("jobset.cli.logs", "Print what the pods of a JobSet write."),
+    "exec": ("jobset.cli.exec", "Run a command in a pod of a JobSet."),
     "suspend": ("jobset.cli.suspend", "Stop JobSets until they are resumed."),
     "resume": ("jobset.cli.resume", "Let suspended JobSets run again."),
     "restart": ("jobset.cli.restart", "Restart all Jobs of JobSets."),

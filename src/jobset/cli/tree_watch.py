@@ -12,6 +12,7 @@ import click
 from jobset.api.labels import JOBSET_NAME
 from jobset.api.meta import Object
 from jobset.api.resources import JOBS, JOBSETS, PODS, Resource
+from jobset.cli.asynchronous import run_async
 from jobset.cli.board import jobset_row
 from jobset.cli.clock import now_utc
 from jobset.cli.columns import age_of
@@ -28,7 +29,7 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 def watch_tree(connection: Connection, name: str, *, everything: bool) -> None:
     connection.jobset(name)  # with a clear error when there is none
-    asyncio.run(_Watch(connection, name, everything=everything).run())
+    run_async(_Watch(connection, name, everything=everything).run())
 
 
 class _Watch:
