@@ -176,7 +176,9 @@ def test_the_status_has_owners_of_its_own() -> None:
     world = World()
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     created = world.service.create(PODS, "default", pod, WriteOptions(field_manager="maker"))
-    assert "f:status" not in owners(created)["maker Update"]
+    found = owners(created)["maker Update"]
+    assert "f:status" not in found and "." not in found["f:spec"]
+    assert found["f:spec"]["f:containers"].keys() == {'k:{"name":"c"}'}
     options = WriteOptions(field_manager="maker")
     patched = world.send(PODS, "p", {"status": {"message": "m"}}, "merge", options, "status")
     entries = [(one["manager"], one.get("subresource")) for one in patched["metadata"]["managedFields"]]
@@ -192,6 +194,20 @@ def test_a_main_apply_owns_nothing_of_the_status() -> None:
     config = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec, "status": {"active": 3}}
     applied = world.send(JOBS, "j", config, "apply", WriteOptions(field_manager="alice"))
     assert "f:status" not in owners(applied)["alice Apply"] and applied.get("status", {}) == {}
+
+
+def test_a_job_goes_over_from_client_side_to_server_side_apply() -> None:
+    """What kubectl does: its updates become applies, and applying again drops the defaults that it seemed to own."""
+    world = World()
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}}
+    config = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+    created = world.service.create(JOBS, "default", config, WriteOptions(field_manager="kubectl-client-side-apply"))
+    entries = [{**one, "manager": "kubectl", "operation": "Apply"} for one in created["metadata"]["managedFields"]]
+    options = WriteOptions(field_manager="kubectl")
+    world.send(JOBS, "j", {"metadata": {"managedFields": entries}}, "merge", options)
+    applied = world.send(JOBS, "j", config, "apply", options)
+    assert applied["spec"] == created["spec"]
+    assert owners(applied)["kubectl Apply"]["f:spec"].keys() == {"f:template"}
 
 
 @pytest.mark.parametrize(

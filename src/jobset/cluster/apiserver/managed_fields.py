@@ -38,6 +38,28 @@ _NOT_TRACKED = of_paths(
     ),
 )  # fmt: skip
 """Members that nobody owns; what is below metadata is owned."""
+_ALWAYS_THERE = of_paths(
+    ("spec",),
+    ("status",),
+    ("spec", "template"),
+    ("spec", "template", "metadata"),
+    ("spec", "template", "spec"),
+    ("spec", "template", "spec", "containers"),
+    ("spec", "containers"),
+    ("spec", "names"),
+    ("spec", "versions"),
+    ("status", "loadBalancer"),
+    ("status", "acceptedNames"),
+    ("status", "daemonEndpoints"),
+    ("status", "daemonEndpoints", "kubeletEndpoint"),
+    ("status", "nodeInfo"),
+    ("involvedObject",),
+    ("regarding",),
+    ("source",),
+    ("endpoints",),
+    ("ports",),
+)
+"""Containers that objects of Kubernetes' own kinds have from the start, so that no update ever adds them."""
 
 
 class Manager(Struct, frozen=True, order=True):
@@ -60,13 +82,17 @@ Managed: TypeAlias = Mapping[Manager, Owned]
 
 
 class Author(Struct, frozen=True):
-    """Who makes a request, at which version of the resource, when. `reset` is what the request cannot change."""
+    """Who makes a request, at which version of the resource, when.
+
+    `reset` is what the request cannot change; `custom`: on a custom resource.
+    """
 
     name: str
     api_version: str
     subresource: str
     now: datetime
     reset: FieldSet
+    custom: bool = False
 
     @property
     def updater(self) -> Manager:
@@ -162,6 +188,8 @@ def _updated(managed: Managed, old: Object, new: Object, type_: MergeType, autho
         return managed
     after = dict(released(managed, union(changed, removed)))
     own = tracked(outside(difference(changed, removed), author.reset))
+    if not author.custom:
+        own = difference(own, _ALWAYS_THERE)
     if own:
         previous = after.get(author.updater)
         fields = own if previous is None else union(own, previous.fields)

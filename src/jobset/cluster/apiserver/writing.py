@@ -182,7 +182,8 @@ class Writing:
             reset = RESET_BY_SUBRESOURCE
         elif "status" in served.kind.subresources:
             reset = RESET_STATUS
-        return Author(options.field_manager, served.resource.api_version, subresource, self._now(), reset)
+        api_version, custom = served.resource.api_version, not served.kind.definition
+        return Author(options.field_manager, api_version, subresource, self._now(), reset, custom)
 
     def _managed_by_creator(self, served: Served, obj: Object, options: WriteOptions) -> list[Object]:
         author = self._author(served, "", options)
