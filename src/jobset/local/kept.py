@@ -75,7 +75,6 @@ async def kept_cluster(options: KeptOptions, progress: Callable[[str], None]) ->
         tenure = Tenure(place)
         stack.callback(tenure.close)
         outside = stack.enter_context(bind(options.listen, options.port, place.port_file))
-        port = outside.getsockname()[1]
         credentials = prepare_credentials(place.directory, options.now())
         store = await _open_store(options, stack)
         runtime = ProcessRuntime(place.root, network=options.network, survives=options.store == "sqlite")
@@ -87,15 +86,15 @@ async def kept_cluster(options: KeptOptions, progress: Callable[[str], None]) ->
         )  # fmt: skip
         async with local_cluster(embedded) as cluster:
             inside = await _listen_inside(runtime, stack)
-            address, sockets = (LOOPBACK, [outside]) if inside is None else (inside[0], [outside, inside[1]])
-            hosts = _hosts(options.listen, address)
+            access = _access(inside, outside, runtime, credentials)
+            hosts = _hosts(options.listen, access.host)
             prepare_server_certificate(credentials, hosts, options.now())
-            access = ApiAccess(address, port if inside is None else POD_SIDE_PORT, credentials.authority.certificate)
+            sockets = [outside] if inside is None else [outside, inside]
             streams = KubeletStreams(runtime, place.root, lambda namespace, name: find_pod(cluster, namespace, name))
             async with open_front_door(cluster, credentials, hosts, options.now, sockets, streams):
                 await publish_address(cluster.client, access)
                 pod_side.set_result(access)
-                yield _announce(options, tenure, credentials, runtime, url_of(options.listen, port))
+                yield _announce(options, tenure, credentials, runtime, url_of(outside))
 
 
 def find_pod(cluster: LocalCluster, namespace: str, name: str) -> Object | None:
@@ -133,12 +132,18 @@ async def _open_store(options: KeptOptions, stack: ExitStack) -> Store:
     return store
 
 
-async def _listen_inside(runtime: ProcessRuntime, stack: ExitStack) -> tuple[str, socket.socket] | None:
+async def _listen_inside(runtime: ProcessRuntime, stack: ExitStack) -> socket.socket | None:
     """A listening socket that pods reach; None when they share the machine's network."""
     found = await runtime.listen(POD_SIDE_PORT)
-    if found is not None:
-        stack.enter_context(found[1])
-    return found
+    return None if found is None else stack.enter_context(found)
+
+
+def _access(
+    inside: socket.socket | None, outside: socket.socket, runtime: ProcessRuntime, credentials: Credentials
+) -> ApiAccess:
+    host, port = reached_at(outside if inside is None else inside)
+    assert runtime.network is not None
+    return ApiAccess(host, port, credentials.authority.certificate, files=runtime.network.mounts)
 
 
 # -- addresses ----------------------------------------------------------------------------------------------------
@@ -169,15 +174,19 @@ def _ports(port: int | None, remembered: Path) -> Sequence[int]:
     return (*((int(text),) if text.isdecimal() else ()), PREFERRED_PORT, 0)
 
 
-def url_of(listen: str, port: int) -> str:
-    """How programs on this machine call the server."""
-    try:
-        address = ipaddress.ip_address(listen)
-    except ValueError:
-        return f"https://{listen}:{port}"
+def reached_at(listening: socket.socket) -> tuple[str, int]:
+    """Address and port by which a listening socket is reached from where it listens."""
+    host, port = listening.getsockname()[:2]
+    address = ipaddress.ip_address(host)
     if address.is_unspecified:
-        return f"https://{LOOPBACK}:{port}"
-    return f"https://[{address}]:{port}" if address.version == 6 else f"https://{address}:{port}"
+        return (LOOPBACK if address.version == 4 else "::1"), port
+    return host, port
+
+
+def url_of(listening: socket.socket) -> str:
+    """How programs on this machine call the server."""
+    host, port = reached_at(listening)
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
 def _hosts(listen: str, pod_side: str) -> list[str]:
@@ -209,7 +218,7 @@ async def publish_address(client: Client, access: ApiAccess) -> None:
     }
     endpoints: Object = {
         "metadata": {**metadata, "labels": {"kubernetes.io/service-name": "kubernetes"}},
-        "addressType": "IPv4",
+        "addressType": "IPv6" if ":" in access.host else "IPv4",
         "endpoints": [{"addresses": [access.host], "conditions": {"ready": True}}],
         "ports": [port],
     }

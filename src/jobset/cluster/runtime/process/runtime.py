@@ -42,11 +42,15 @@ _EXEC_MARGIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class NetworkChoice:
-    """Which network pods get. `sentence` says which and why; `limits` says what is enforced of their limits."""
+    """Which network pods get. `sentence` says which and why; `limits` says what is enforced of their limits.
+
+    `mounts`: whether volumes can be where the containers want them.
+    """
 
     kind: Literal["pod", "host"]
     sentence: str
     limits: str = ""
+    mounts: bool = True
 
 
 async def choose_network(requested: Network, directory: Path) -> NetworkChoice:
@@ -70,7 +74,7 @@ async def choose_network(requested: Network, directory: Path) -> NetworkChoice:
 def _choice(ready: Message) -> NetworkChoice:
     if ready["problem"]:
         raise CannotStart(ready["problem"])
-    return NetworkChoice(ready["network"], ready["sentence"], ready.get("limits", ""))
+    return NetworkChoice(ready["network"], ready["sentence"], ready.get("limits", ""), ready.get("mounts", True))
 
 
 class ProcessRuntime:
@@ -167,8 +171,8 @@ class ProcessRuntime:
         return self._found.pop(uid, None)
 
     def _find(self, pod: Message) -> None:
-        ended = [_exit(message) for message in pod["ended"]]
-        runs = [FoundRun(end.container, end.started_at, end.signal, end) for end in ended]
+        ended = [(_exit(message), message["signalled"]) for message in pod["ended"]]
+        runs = [FoundRun(end.container, end.started_at, signal, end) for end, signal in ended]
         for (uid, name, attempt), started_ns, signal in pod["running"]:
             run = FoundRun((uid, name, attempt), _moment(started_ns), signal)
             runs.append(run)
@@ -270,16 +274,15 @@ class ProcessRuntime:
         except NodeError as error:
             return False, str(error)
 
-    async def listen(self, port: int) -> tuple[str, socket.socket] | None:
-        """The address and a listening socket where every pod reaches this program, whatever its network.
+    async def listen(self, port: int) -> socket.socket | None:
+        """A listening socket, at the address of its own, where every pod reaches this program.
 
         None where pods share the machine's network: they reach what listens on its loopback. Raises CannotStart.
         """
         try:
-            address, listening = await self._node.request_socket("listen", port=port)
+            return (await self._node.request_socket("listen", port=port))[1]
         except NodeError as error:
             raise CannotStart(str(error)) from error
-        return None if listening is None else (address, listening)
 
     async def set_names(self, namespace: str, names: Mapping[str, Sequence[str]]) -> None:
         plain = {name: list(addresses) for name, addresses in names.items()}

@@ -209,7 +209,7 @@ class Node:
         if report["event"] == "failed":  # nobody waits for its start any more: it shows as an end
             moment = {"started_ns": running.started_ns, "finished_ns": running.started_ns}
             report = {**report, **moment, "event": "exit", "reason": "StartError", "signal": 0}
-        end = {**report, "container": running.key}
+        end = {**report, "container": running.key, "signalled": running.signal}
         self._pods.pods[running.key[0]].remember(end)
         self._send(end)
 
@@ -252,14 +252,13 @@ class Node:
         """A listening socket in the network of the pods, for the program."""
         assert self._channel is not None
         try:
-            found = self._pods.network.listen(message["port"])
+            listening = self._pods.network.listen(message["port"])
         except OSError as error:
             raise Refused(f"cannot listen where pods are: {error}") from error
-        if found is None:
+        if listening is None:
             self._answer(message["id"], None)
             return
-        address, listening = found
-        self._channel.send_with_fds({"id": message["id"], "result": address, "fds": 1}, [listening.fileno()])
+        self._channel.send_with_fds({"id": message["id"], "result": None, "fds": 1}, [listening.fileno()])
         listening.close()
 
     def _set_names(self, message: Message) -> None:
@@ -348,8 +347,9 @@ def _serve(
         network = SharedNetwork(AddressPool(subnet), own_host_names=isolation.mounts)
     pods = Pods(scratch, isolation, network, cgroups)
     said = {"network": choice.kind, "sentence": choice.sentence, "limits": _limits_sentence(cgroups)}
+    ready = {"event": "ready", **said, "mounts": isolation.mounts, "problem": ""}
     try:
-        Node(channel, pods, names, door, {"event": "ready", **said, "problem": ""}).serve()
+        Node(channel, pods, names, door, ready).serve()
     finally:
         pods.kill_all()
         if names is not None:

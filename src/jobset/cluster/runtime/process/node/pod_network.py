@@ -43,8 +43,8 @@ class PodNetwork(Protocol):
         """A TCP socket in the pod's network, not connected."""
         ...
 
-    def listen(self, port: int) -> tuple[str, socket.socket] | None:
-        """The address and a socket where all pods can reach us; None where they share the machine's network."""
+    def listen(self, port: int) -> socket.socket | None:
+        """A listening socket that all pods reach; None where they share the machine's network."""
         ...
 
 
@@ -89,7 +89,7 @@ class SharedNetwork:
     def open_socket(self, attachment: Attachment) -> socket.socket:
         return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 
-    def listen(self, port: int) -> tuple[str, socket.socket] | None:
+    def listen(self, port: int) -> socket.socket | None:
         return None
 
 
@@ -164,8 +164,8 @@ class BridgedNetwork:
         finally:
             self._own.come_back()
 
-    def listen(self, port: int) -> tuple[str, socket.socket] | None:
-        return self.bridge_address, socket.create_server((self.bridge_address, port), backlog=_BACKLOG)
+    def listen(self, port: int) -> socket.socket | None:
+        return socket.create_server((self.bridge_address, port), backlog=_BACKLOG)
 
     def _network_of_node(self, node: str, wanted_address: str) -> _NodeNetwork:
         shared = self._nodes.get(node)
