@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from jobset.api.errors import Gone, InternalError
 from jobset.api.resources import CONFIG_MAPS, NAMESPACES
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.store.memory import MemoryStore
+from jobset.cluster.store.sharing import SharingDecoder
 from jobset.cluster.store.sqlite import Durability, SqliteStore, StoreUnusable
 from jobset.sim.loop import wall_clock
 
@@ -167,12 +169,45 @@ def test_what_deleted_objects_took_is_given_back(path: Path) -> None:
     assert path.stat().st_size < 2_000_000
 
 
+def test_what_pods_have_in_common_is_held_once_after_a_restart(path: Path) -> None:
+    store = SqliteStore(path)
+    container = {"name": "main", "image": "python:3.11", "env": [{"name": "A", "value": "b" * 50}]}
+    for number in range(3):
+        spec = {"hostname": f"h{number}", "containers": [container]}
+        store.put("pods", {"metadata": {"name": f"p{number}", "namespace": "n"}, "spec": spec})
+    store.close()
+    store = SqliteStore(path)
+    pods = store.list("pods")
+    assert [pod["spec"]["hostname"] for pod in pods] == ["h0", "h1", "h2"]
+    assert pods[0]["spec"]["containers"] == [container]
+    assert len({id(pod["spec"]["containers"]) for pod in pods}) == 1
+    store.close()
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=100),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=8), json_values), max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_decoding_with_sharing_gives_what_was_encoded(objects: list[dict]) -> None:
+    decoder = SharingDecoder()
+    for obj in objects + objects:
+        assert decoder.decode(msgspec.json.encode(obj)) == obj
+
+
 keys = st.tuples(st.sampled_from(["pods", "jobs.batch"]), st.sampled_from(["n", "m", ""]), st.sampled_from("abc"))
 operations = st.lists(st.one_of(st.none(), st.tuples(keys, st.none() | st.text(max_size=5))), max_size=30)
 
 
 @given(operations)
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_after_any_operations_and_restarts_it_equals_the_store_in_memory(tmp_path: Path, steps: list) -> None:
     """A step is a restart (None), a write of a key, or (no text) its removal."""
     path = tmp_path / "store.db"
@@ -200,11 +235,13 @@ def test_after_any_operations_and_restarts_it_equals_the_store_in_memory(tmp_pat
     store.close()
 
 
-@pytest.mark.parametrize("durability", ["NORMAL", "FULL"])
-def test_no_acknowledged_write_is_lost_when_the_writer_is_killed(path: Path, durability: Durability) -> None:
+@pytest.mark.parametrize(("durability", "kills", "most"), [("NORMAL", 7, 1500), ("FULL", 3, 300)])
+def test_no_acknowledged_write_is_lost_when_the_writer_is_killed(
+    path: Path, durability: Durability, kills: int, most: int
+) -> None:
     judge = Judge(path, durability)
     chance = random.Random(5)
-    for _ in range(5):
-        judge.kill_once(after=chance.randrange(1, 1500))
+    for _ in range(kills):
+        judge.kill_once(after=chance.randrange(1, most))
     assert judge.lost == []
-    assert judge.acknowledged > 1000
+    assert judge.acknowledged > most / 2

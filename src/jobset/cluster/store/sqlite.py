@@ -23,6 +23,7 @@ import msgspec
 
 from jobset.api.errors import InternalError
 from jobset.api.meta import Object
+from jobset.cluster.store.sharing import SharingDecoder
 from jobset.cluster.store.tables import BUFFER, HISTORY, Tables, key_of, versioned
 
 Durability: TypeAlias = Literal["NORMAL", "FULL"]
@@ -215,7 +216,7 @@ def _one(connection: sqlite3.Connection, question: str) -> int:
 
 
 def _objects(connection: sqlite3.Connection) -> Iterator[tuple[str, Object]]:
-    decode = msgspec.json.Decoder(dict).decode
+    decode = SharingDecoder().decode
     for resource, body in connection.execute("SELECT resource, body FROM objects ORDER BY id"):
         yield resource, decode(body)
 
