@@ -89,7 +89,7 @@ class _Pod:
     config: SandboxConfig
     ip: str
     runs: dict[tuple[str, int], _Run]
-    ends: dict[str, list[Exit]] = field(default_factory=dict)
+    ends: dict[str, list[FoundRun]] = field(default_factory=dict)
     """Of each container the last two, in a runtime whose pods survive."""
     abandoned: bool = False
 
@@ -178,7 +178,7 @@ class ScriptedRuntime:
         if pod is None or not pod.abandoned:
             return None
         pod.abandoned = False
-        ended = [FoundRun(end.container, end.started_at, end.signal, end) for ends in pod.ends.values() for end in ends]
+        ended = [run for ends in pod.ends.values() for run in ends]
         running = [FoundRun((uid, *key), run.started_at, run.signal) for key, run in pod.runs.items()]
         runs = sorted([*ended, *running], key=lambda run: run.container[2])
         return FoundSandbox(Sandbox(uid, pod.ip), pod.config.directory, tuple(runs))
@@ -304,6 +304,6 @@ class ScriptedRuntime:
         message = run.behaviour.message if exit_code == run.behaviour.exit_code else ""
         end = Exit(container, exit_code, reason, run.started_at, self._now(), signal, message)
         if self._survives:
-            pod.ends[name] = [*pod.ends.get(name, ())[-1:], end]
+            pod.ends[name] = [*pod.ends.get(name, ())[-1:], FoundRun(container, run.started_at, run.signal, end)]
         if not pod.abandoned:
             self.on_exit(end)
