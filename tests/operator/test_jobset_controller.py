@@ -8,9 +8,10 @@ from jobset.api.meta import Object, condition_of
 from jobset.api.resources import EVENTS, JOBS, JOBSETS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.client import InProcessClient
+from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.store.memory import MemoryStore
 from jobset.core.features import FeatureGates
-from jobset.local.admission import JOBSET_KIND, JobSetAdmission
+from jobset.local.admission import serve_jobsets
 from jobset.operator.jobset import JobSetController
 from jobset.sim.loop import wall_clock
 
@@ -47,9 +48,13 @@ class RecordingClient(InProcessClient):
 class Setup:
     """`user` acts on the cluster, `client` is the controller's."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, admission: bool = True) -> None:
         self.service = ApiService(MemoryStore(), now=wall_clock(), seed=1)
-        self.service.register(JOBSET_KIND, JobSetAdmission(self.service, FeatureGates()))
+        if admission:
+            serve_jobsets(self.service, FeatureGates())
+        else:
+            status = Subresource(lambda new, old: {**old, "status": new["status"]})
+            self.service.register(Kind(JOBSETS, subresources={"status": status}))
         self.user = InProcessClient(self.service)
         self.client = RecordingClient(self.service)
 
@@ -207,8 +212,7 @@ async def test_claims_are_created_once_and_again_when_deleted() -> None:
 
 
 async def test_a_jobset_that_admission_never_saw_is_a_message_and_keeps_nobody_else_waiting() -> None:
-    async with Setup() as s:
-        s.service.register(JOBSET_KIND)
+    async with Setup(admission=False) as s:
         broken = {
             "apiVersion": "jobset.x-k8s.io/v1alpha2",
             "kind": "JobSet",

@@ -16,9 +16,10 @@ from jobset.api.meta import Object, condition_of, controller_of, format_time
 from jobset.api.resources import EVENTS, JOBS, JOBSETS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.client import InProcessClient
+from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.cluster.store.memory import MemoryStore
 from jobset.core.features import FeatureGates
-from jobset.local.admission import JOBSET_KIND, JobSetAdmission
+from jobset.local.admission import serve_jobsets
 from jobset.operator.jobset import JobSetController
 from jobset.sim.invariants import Snapshot, check_invariants
 from jobset.sim.loop import wall_clock
@@ -199,13 +200,20 @@ class Stage:
         await self.client.patch(JOBS, NAMESPACE, name, {"status": status}, subresource="status")
 
 
+UNCHECKED = Kind(JOBSETS, subresources={"status": Subresource(lambda new, old: {**old, "status": new["status"]})})
+"""JobSets without definition and admission: whatever comes is stored."""
+
+
 @asynccontextmanager
 async def stage(gates: FeatureGates | None = None, *, admission: bool = True) -> AsyncIterator[Stage]:
     """Without `admission` JobSets are stored as they come, as on a cluster without webhooks."""
     gates = gates or FeatureGates()
     now = wall_clock()
     service = ApiService(MemoryStore(), now=now, seed=1)
-    service.register(JOBSET_KIND, JobSetAdmission(service, gates) if admission else None)
+    if admission:
+        serve_jobsets(service, gates)
+    else:
+        service.register(UNCHECKED)
     client = InProcessClient(service)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(JobSetController(client, now, gates).run())

@@ -30,7 +30,6 @@ from jobset.cluster.kubelet.execution import Machine
 from jobset.cluster.kubelet.heartbeat import Heartbeat
 from jobset.cluster.kubelet.kubelet import Kubelet
 from jobset.cluster.model.job.backoff import KUBERNETES_DELAYS, RetryDelays
-from jobset.cluster.model.kinds.registry import KINDS
 from jobset.cluster.model.pod_lifecycle.state import KUBERNETES_BACK_OFF, BackOff
 from jobset.cluster.runtime.port import Runtime
 from jobset.cluster.store.memory import MemoryStore
@@ -86,7 +85,7 @@ async def embedded_cluster(
     served = frozenset(node["metadata"]["name"] for node in options.nodes).__contains__
     kubelet = _kubelet(client, informers, served, options)
     heartbeat = Heartbeat(client, informers, options.now, served)
-    components: list[Component] = [kubelet, heartbeat, *_controllers(service, client, informers, options), informers]
+    components: list[Component] = [kubelet, heartbeat, *_controllers(client, informers, options), informers]
     await options.runtime.start()
     try:
         async with asyncio.TaskGroup() as group:
@@ -131,17 +130,14 @@ def _kubelet(
     )
 
 
-def _controllers(
-    service: ApiService, client: InProcessClient, informers: SharedInformers, options: EmbeddedOptions
-) -> list[Component]:
+def _controllers(client: InProcessClient, informers: SharedInformers, options: EmbeddedOptions) -> list[Component]:
     now = options.now
-    custom = [served.resource for served in service.registry.all() if served.resource not in KINDS]
     return [
         JobController(client, informers, now, retry_delays=options.job_retry_delays, seed=options.seed),
         TTLController(client, informers, now),
         Scheduler(client, informers, now),
-        GarbageCollector(client, informers, now, resources=custom),
-        NamespaceController(client, informers, now, resources=custom),
+        GarbageCollector(client, informers, now),
+        NamespaceController(client, informers, now),
         EndpointsController(client, informers, now),
         VolumeController(client, informers, now, options.root / "volumes"),
         PodGarbageCollector(client, informers, now),

@@ -1,37 +1,26 @@
-"""JobSet as a kind of the embedded API server: the admission of `core`, which a real cluster gets through webhooks."""
+"""JobSet in the embedded API server: its definition, and the admission that webhooks bring to a real cluster."""
 
 from __future__ import annotations
 
-from jobset.api.jobset_schema import JOBSET
 from jobset.api.meta import Object
-from jobset.api.resources import JOBSETS, PERSISTENT_VOLUME_CLAIMS
-from jobset.api.schema import definition
+from jobset.api.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, PERSISTENT_VOLUME_CLAIMS
 from jobset.cluster.apiserver.service import ApiService
-from jobset.cluster.model.kinds.kind import Kind, Subresource
 from jobset.core.admission.admit import admit_create, admit_update
+from jobset.core.admission.crd import custom_resource_definition
 from jobset.core.features import FeatureGates
 
 
-def _without_status(obj: Object) -> Object:
-    return {key: value for key, value in obj.items() if key != "status"}
-
-
-def _with_old_status(new: Object, old: Object) -> Object:
-    kept = _without_status(new)
-    return {**kept, "status": old["status"]} if "status" in old else kept
-
-
-def _only_status(new: Object, old: Object) -> Object:
-    return {**old, "metadata": new["metadata"], "status": new.get("status", {})}
-
-
-JOBSET_KIND = Kind(
-    JOBSETS,
-    schema=definition(JOBSET),
-    prepare_create=_without_status,
-    prepare_update=_with_old_status,
-    subresources={"status": Subresource(_only_status)},
-)
+def serve_jobsets(service: ApiService, gates: FeatureGates) -> None:
+    """Install the definition, or bring an older one up to date, and admit JobSets from now on."""
+    service.admit(JOBSETS, JobSetAdmission(service, gates))
+    wanted = custom_resource_definition()
+    name = wanted["metadata"]["name"]
+    if not service.exists(CUSTOM_RESOURCE_DEFINITIONS, "", name):
+        service.create(CUSTOM_RESOURCE_DEFINITIONS, "", wanted)
+        return
+    there = service.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
+    if there["spec"] != wanted["spec"]:
+        service.update(CUSTOM_RESOURCE_DEFINITIONS, "", name, {**there, "spec": wanted["spec"]})
 
 
 class JobSetAdmission:

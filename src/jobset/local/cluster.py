@@ -24,7 +24,7 @@ from jobset.cluster.kubelet.kubelet import Kubelet
 from jobset.cluster.kubelet.pods import log_path, pod_directory
 from jobset.core.features import FeatureGates
 from jobset.core.placement import place_pod
-from jobset.local.admission import JOBSET_KIND, JobSetAdmission
+from jobset.local.admission import serve_jobsets
 from jobset.operator.jobset import JobSetController
 from jobset.operator.placement import PlacementController
 
@@ -46,7 +46,7 @@ async def local_cluster(options: EmbeddedOptions, gates: FeatureGates | None = N
     gates = gates or FeatureGates()
 
     def prepare(service: ApiService) -> None:
-        service.register(JOBSET_KIND, JobSetAdmission(service, gates))
+        serve_jobsets(service, gates)
         service.add_admission(PODS, place_pod)
 
     async with embedded_cluster(options, prepare) as cluster:

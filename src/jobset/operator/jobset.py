@@ -149,7 +149,7 @@ class JobSetController:
         raw = self._jobsets.cache.get(*key)
         if raw is None:
             return 0.0
-        jobs = sum(each.get("replicas", 1) for each in raw["spec"].get("replicatedJobs") or ())
+        jobs: int = sum(each.get("replicas", 1) for each in raw["spec"].get("replicatedJobs") or ())
         return min(PACE_PER_JOB_S * jobs, MAX_PACE_S)
 
     def _wake_waiting(self, resource: Resource, key: Key) -> None:

@@ -80,6 +80,7 @@ class Registry:
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._served: dict[Resource, Served] = {}
         self._by_path: dict[tuple[str, str, str], Served] = {}
+        self._admissions: dict[Resource, Admission] = {}
         self.changes = 0
         """Counts what was added or removed, for those who keep something made from all of it."""
         for kind in kinds:
@@ -88,6 +89,7 @@ class Registry:
     def add(self, kind: Kind, admission: Admission | None = None) -> Served:
         """Serve a kind, or serve it differently from now on."""
         resource = kind.resource
+        admission = admission or self._admissions.get(resource)
         if resource == EVENTS:
             served = Served(kind, str(CORE_EVENTS), admission, inward=to_core_event, outward=to_events_k8s_io)
         else:
@@ -96,6 +98,12 @@ class Registry:
         self._by_path[resource.group, resource.version, resource.plural] = served
         self.changes += 1
         return served
+
+    def admit(self, resource: Resource, admission: Admission) -> None:
+        """Admit the objects of this resource by these rules, now or as soon as it is served."""
+        self._admissions[resource] = admission
+        if resource in self._served:
+            self._served[resource].admission = admission
 
     def remove(self, resource: Resource) -> None:
         if self._served.pop(resource, None) is not None:

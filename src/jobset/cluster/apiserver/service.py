@@ -60,6 +60,10 @@ class ApiService:
         """What is served besides Kubernetes' own kinds, such as JobSet."""
         return tuple(served.resource for served in self.registry.all() if served.resource not in KINDS)
 
+    def admit(self, resource: Resource, admission: Admission) -> None:
+        """Admit a resource's objects by these rules besides its schema's, now or as soon as it is served."""
+        self.registry.admit(resource, admission)
+
     def add_admission(self, resource: Resource, hook: Hook) -> None:
         """Call `hook` with every object of this resource that is about to be created, after defaulting."""
         self.registry.of(resource).hooks.append(hook)

@@ -8,7 +8,7 @@ when they are served.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import cast
@@ -61,23 +61,14 @@ BY_OWNER = "owner-uid"
 
 
 class GarbageCollector:
-    """`resources` names custom resources that are served without a definition (the embedded JobSet)."""
-
-    def __init__(
-        self,
-        client: Client,
-        informers: SharedInformers,
-        now: Callable[[], datetime],
-        *,
-        resources: Sequence[Resource] = (),
-    ) -> None:
+    def __init__(self, client: Client, informers: SharedInformers, now: Callable[[], datetime]) -> None:
         self._client = client
         self._informers = informers
         self._recorder = EventRecorder(client, "garbage-collector-controller", now)
         self._caches: dict[Resource, Cache[Object]] = {}
         self._controllers: dict[Resource, Controller] = {}
         self._resources: dict[tuple[str, str], Resource] = {}
-        for resource in (*COLLECTED, *resources):
+        for resource in COLLECTED:
             self._follow(resource, informers.get(resource))
         self._served_changes: asyncio.Queue[tuple[Resource, bool]] = asyncio.Queue()
         informers.get(CUSTOM_RESOURCE_DEFINITIONS).add_handler(self._definition_changed)

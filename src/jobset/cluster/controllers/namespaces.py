@@ -6,7 +6,7 @@ asked for from the API, not from caches, so that nothing is overlooked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import cast
@@ -42,19 +42,9 @@ LOOK_AGAIN_S = 0.5
 
 
 class NamespaceController:
-    """`resources` names custom resources that are served without a definition (the embedded JobSet)."""
-
-    def __init__(
-        self,
-        client: Client,
-        informers: SharedInformers,
-        now: Callable[[], datetime],
-        *,
-        resources: Sequence[Resource] = (),
-    ) -> None:
+    def __init__(self, client: Client, informers: SharedInformers, now: Callable[[], datetime]) -> None:
         self._client = client
         self._informers = informers
-        self._resources = (*resources, *EMPTIED)
         self._definitions = informers.get(CUSTOM_RESOURCE_DEFINITIONS).cache
         namespaces, accounts = informers.get(NAMESPACES), informers.get(SERVICE_ACCOUNTS)
         self._namespaces, self._accounts = namespaces.cache, accounts.cache
@@ -99,7 +89,7 @@ class NamespaceController:
         errors: list[ApiError] = []
         definitions = [resource_of(definition) for definition in self._definitions.all()]
         custom = [resource for resource in definitions if resource is not None and resource.namespaced]
-        for resource in dict.fromkeys((*custom, *self._resources)):
+        for resource in dict.fromkeys((*custom, *EMPTIED)):
             try:
                 left = await self._delete_all(resource, namespace) or left
             except ApiError as error:
