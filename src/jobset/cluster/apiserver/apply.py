@@ -159,8 +159,9 @@ def _with_last_applied(new: Object, config: Object) -> Object:
     annotations = metadata.get("annotations") or {}
     if LAST_APPLIED not in annotations:
         return new
-    said = {key: value for key, value in (config["metadata"].get("annotations") or {}).items() if key != LAST_APPLIED}
-    bare = {**config, "metadata": {**config["metadata"], "annotations": said}}
+    said = config.get("metadata", {})
+    others = {key: value for key, value in (said.get("annotations") or {}).items() if key != LAST_APPLIED}
+    bare = {**config, "metadata": {**said, "annotations": others}}
     text = msgspec.json.encode(bare, order="sorted").decode() + "\n"
     return {**new, "metadata": {**metadata, "annotations": {**annotations, LAST_APPLIED: text}}}
 

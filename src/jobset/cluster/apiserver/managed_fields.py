@@ -7,7 +7,7 @@ its field manager: it owns the fields that it set, and all others lose them. App
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -114,13 +114,17 @@ def field_manager(name: str, user_agent: str) -> str:
 def managed_of(entries: Any) -> Managed:
     """What managedFields say. ValueError when they are not what this server writes."""
     managed: dict[Manager, Owned] = {}
-    for entry in entries or ():
+    if not isinstance(entries, list):
+        raise ValueError("managedFields must be a list")
+    for entry in entries:
         if not isinstance(entry, dict) or entry.get("fieldsType") != "FieldsV1":
             raise ValueError("an entry of managedFields without fieldsType FieldsV1")
         operation = entry.get("operation")
         if operation not in ("Apply", "Update"):
             raise ValueError(f"an entry of managedFields has the operation {operation!r}")
         version = entry.get("apiVersion") or ""
+        if not all(isinstance(entry.get(key, ""), str) for key in ("manager", "apiVersion", "subresource", "time")):
+            raise ValueError("an entry of managedFields with something else than text")
         manager = Manager(
             entry.get("manager") or "",
             operation,
@@ -150,13 +154,13 @@ def entries_of(managed: Managed) -> list[Object]:
 def live_managed(obj: Object) -> Managed:
     """Who owns what of a stored object."""
     try:
-        return managed_of(obj["metadata"].get("managedFields"))
+        return managed_of(obj["metadata"].get("managedFields") or [])
     except ValueError:
         return {}
 
 
 def after_update(
-    old: Object, new: Object, said: Sequence[Any] | None, type_: MergeType, author: Author, *, creating: bool = False
+    old: Object, new: Object, said: Any, type_: MergeType, author: Author, *, creating: bool = False
 ) -> list[Object]:
     """The managedFields of `new`, which an update or, from an empty `old`, a create made.
 
@@ -169,9 +173,9 @@ def after_update(
     return entries_of(_updated(managed, old, new, type_, author))
 
 
-def _base(old: Object, said: Sequence[Any] | None, author: Author) -> Managed:
+def _base(old: Object, said: Any, author: Author) -> Managed:
     if said and not author.subresource:
-        if len(said) == 1 and not said[0]:
+        if said == [{}]:
             return {}
         try:
             return managed_of(said)

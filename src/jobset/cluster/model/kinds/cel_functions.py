@@ -102,8 +102,10 @@ def _lists() -> Iterator[Function]:
 
 
 def _pattern(text: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re2.compile(text)
+        return re2.compile(text, options)
     except re2.error as error:
         raise ValueError(f"Illegal regex: {text}") from error
 
