@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from streams_rig import KUBECTL
 
 from jobset.cluster.runtime.process.node.isolation import try_out
 
@@ -21,8 +22,8 @@ SPDY: Mapping[str, str] = {
 
 @pytest.fixture
 def kubectl() -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed")
+    if shutil.which(KUBECTL) is None:
+        pytest.skip(f"{KUBECTL} is not installed")
 
 
 @pytest.fixture(params=[WEBSOCKET, SPDY], ids=["websocket", "spdy"])

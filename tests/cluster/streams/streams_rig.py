@@ -35,6 +35,8 @@ from jobset.cluster.store.memory import MemoryStore
 from jobset.reconcile.informer import SharedInformers
 
 LIMIT_S = 30.0
+KUBECTL = os.environ.get("KUBECTL", "kubectl")
+"""Another version can be tried by naming it there."""
 PYTHON = sys.executable
 TOKEN = "the-administrator"
 AUTHORITY = "ca.crt"
@@ -85,21 +87,19 @@ class Rig:
     async def wait_phase(self, phase: str, name: str = "p") -> None:
         await self.wait(lambda pod: (pod.get("status") or {}).get("phase") == phase, name)
 
-    async def kubectl(
-        self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] = {}, binary: str = "kubectl"
-    ) -> Answer:
-        async with self.started(*words, env=env, binary=binary, stdin=stdin is not None) as process:
+    async def kubectl(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] = {}) -> Answer:
+        async with self.started(*words, env=env, stdin=stdin is not None) as process:
             async with asyncio.timeout(LIMIT_S):
                 out, err = await process.communicate(stdin)
             return Answer(process.returncode or 0, out, err.decode())
 
     @contextlib.asynccontextmanager
     async def started(
-        self, *words: str, env: Mapping[str, str] = {}, binary: str = "kubectl", stdin: bool = False
+        self, *words: str, env: Mapping[str, str] = {}, stdin: bool = False
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """kubectl, running; it is ended with the context."""
         process = await asyncio.create_subprocess_exec(
-            binary,
+            KUBECTL,
             *self.flags,
             *words,
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,

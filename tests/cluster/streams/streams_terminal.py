@@ -11,7 +11,7 @@ import struct
 import termios
 from collections.abc import AsyncIterator, Mapping
 
-from streams_rig import LIMIT_S, Rig
+from streams_rig import KUBECTL, LIMIT_S, Rig
 
 
 class Terminal:
@@ -53,7 +53,7 @@ async def on_terminal(rig: Rig, *words: str, env: Mapping[str, str] = {}) -> Asy
     os.set_blocking(ours, False)
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = await asyncio.create_subprocess_exec(
-        "kubectl",
+        KUBECTL,
         *rig.flags,
         *words,
         stdin=theirs,

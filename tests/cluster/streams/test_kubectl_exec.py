@@ -21,6 +21,13 @@ Environment = Mapping[str, str]
 SLEEP = ("sh", "-c", "exec sleep 600")
 
 
+async def wait_processes(command_line: str) -> list[int]:
+    async with asyncio.timeout(LIMIT_S):
+        while not (found := processes(command_line)):
+            await asyncio.sleep(0.01)
+    return found
+
+
 async def wait_gone(pid: int) -> None:
     async with asyncio.timeout(LIMIT_S):
         while Path(f"/proc/{pid}").exists():
@@ -77,23 +84,25 @@ async def test_a_shell_on_a_terminal(place: Path, protocol: Environment) -> None
     async with rig(place) as r:
         await r.run(*SLEEP)
         async with on_terminal(r, "exec", "-it", "p", "--", "sh", env=protocol) as terminal:
-            terminal.type("tty && stty size && echo TERM=$TERM\n")
+            terminal.type(f"tty; {until_size('24 80')}; echo TERM=$TERM\n")
             await terminal.wait_shown("/dev/pts/")
-            await terminal.wait_shown("24 80")
             await terminal.wait_shown("TERM=xterm")
-            terminal.type("trap 'echo size $(stty size)' WINCH; echo set\n")
-            await terminal.wait_shown("\nset")
+            (place / "watch.sh").write_text(f"trap 'echo signalled' WINCH; echo ready; {until_size('40 100')}")
+            terminal.type("sh watch.sh\n")
+            await terminal.wait_shown("ready")
             terminal.resize(100, 40)
-            await asyncio.sleep(0.3)  # the shell acts on the signal before its next command
-            terminal.type("\n")
-            await terminal.wait_shown("size 40 100")
-            terminal.type("sleep 600\n")
-            await terminal.wait_shown("sleep 600")
-            await asyncio.sleep(0.2)
+            await terminal.wait_shown("signalled")
+            # what is typed is shown as well: the quotes tell it from what is printed
+            terminal.type("echo go''ing; sleep 600\n")
+            await terminal.wait_shown("going")
             terminal.type("\x03")  # Ctrl-C interrupts what runs in the shell, not the shell
-            terminal.type("echo $?; exit 5\n")
-            await terminal.wait_shown("130")
+            terminal.type("echo code=$?; exit 5\n")
+            await terminal.wait_shown("code=130")
             assert await terminal.wait_exit() == 5
+
+
+def until_size(size: str) -> str:
+    return f'until [ "$(stty size)" = "{size}" ]; do sleep 0.02; done'
 
 
 async def test_a_command_ends_with_its_client(place: Path, protocol: Environment) -> None:
@@ -104,8 +113,7 @@ async def test_a_command_ends_with_its_client(place: Path, protocol: Environment
         async with r.started(*words, env=protocol, stdin=True) as client:
             assert client.stdout is not None
             assert await client.stdout.readline() == b"up\n"
-            sleeping = processes("sleep\x00601")
-            assert sleeping
+            sleeping = await wait_processes("sleep\x00601")
         for pid in sleeping:
             await wait_gone(pid)
 
@@ -119,9 +127,7 @@ async def test_a_client_that_leaves_while_nobody_reads_its_input(
         await r.run(*SLEEP)
         async with r.started("exec", "-i", "p", "--", "sleep", "602", env=protocol, stdin=True) as client:
             assert client.stdin is not None
-            async with asyncio.timeout(LIMIT_S):
-                while not processes("sleep\x00602"):
-                    await asyncio.sleep(0.01)
+            sleeping = await wait_processes("sleep\x00602")
             try:
                 async with asyncio.timeout(1):
                     while True:  # fills every buffer on the way
@@ -129,7 +135,6 @@ async def test_a_client_that_leaves_while_nobody_reads_its_input(
                         await client.stdin.drain()
             except TimeoutError:
                 pass
-            sleeping = processes("sleep\x00602")
         for pid in sleeping:
             await wait_gone(pid)
 
@@ -154,8 +159,7 @@ async def test_attach_to_a_terminal(place: Path, protocol: Environment) -> None:
         await r.run("sh", stdin=True, tty=True)
         async with on_terminal(r, "attach", "-it", "p", env=protocol) as terminal:
             await terminal.wait_shown("pressing enter")
-            terminal.type("stty size; echo $((6*7))\n")
-            await terminal.wait_shown("24 80")
+            terminal.type(f"{until_size('24 80')}; echo $((6*7))\n")
             await terminal.wait_shown("42")
             terminal.type("exit 4\n")
             assert await terminal.wait_exit() == 0

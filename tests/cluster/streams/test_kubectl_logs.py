@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from pathlib import Path
 
@@ -81,11 +82,14 @@ async def test_whose_log(place: Path) -> None:
 
 
 async def test_many_followers_see_the_same(place: Path) -> None:
-    async with rig(place) as r:
-        await r.run("sh", "-c", "until [ -e go ]; do sleep 0.02; done; seq 1 50000")
-        followers = [asyncio.create_task(r.kubectl("logs", "-f", "p")) for _ in range(8)]
-        await asyncio.sleep(0.5)
+    async with rig(place) as r, contextlib.AsyncExitStack() as stack:
+        await r.run("sh", "-c", "echo begun; until [ -e go ]; do sleep 0.02; done; seq 1 50000")
+        followers = [await stack.enter_async_context(r.started("logs", "-f", "p")) for _ in range(8)]
+        for follower in followers:
+            assert follower.stdout is not None
+            assert await follower.stdout.readline() == b"begun\n"
         (place / "go").touch()
-        expected = "".join(f"{number}\n" for number in range(1, 50001))
-        for answer in await asyncio.gather(*followers):
-            assert answer.text == expected
+        expected = "".join(f"{number}\n" for number in range(1, 50001)).encode()
+        async with asyncio.timeout(LIMIT_S):
+            outputs = await asyncio.gather(*(follower.communicate() for follower in followers))
+        assert [out for out, _ in outputs] == [expected] * len(followers)

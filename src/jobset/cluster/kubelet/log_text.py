@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import BinaryIO
 
 READ_BYTES = 256 * 1024
-_TAIL_BYTES = 64 * 1024
+TAIL_BYTES = 64 * 1024
 
 
 class LogText:
@@ -62,13 +62,13 @@ def _stamp(moment: datetime) -> bytes:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z").encode()
 
 
-def tail_offset(file: BinaryIO, lines: int) -> int:
-    """Where the last `lines` lines begin. Parts of a line count as one."""
+def tail_offset(file: BinaryIO, lines: int, block_bytes: int = TAIL_BYTES) -> int:
+    """Where the last `lines` lines begin. Parts of a line count as one. Reads backward in blocks."""
     end = file.seek(0, os.SEEK_END)
     position, later, found = end, b"", 0
     line_end = end
     while position > 0:
-        start = max(0, position - _TAIL_BYTES)
+        start = max(0, position - block_bytes)
         file.seek(start)
         block = file.read(position - start) + later
         pieces = block.split(b"\n")

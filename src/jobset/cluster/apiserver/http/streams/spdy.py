@@ -142,7 +142,8 @@ class FrameReader:
         if there < _HEAD.size:
             return False
         first, second = _HEAD.unpack_from(self._buffer, start)
-        return not first & _CONTROL or there >= _HEAD.size + (second & _LENGTH)
+        length = second & _LENGTH
+        return not first & _CONTROL or length > _CONTROL_LIMIT_BYTES or there >= _HEAD.size + length
 
     def _next(self, start: int) -> tuple[Frame | None, int]:
         """(a frame or None, where the rest begins)"""
