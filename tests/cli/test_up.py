@@ -57,7 +57,7 @@ class Kept(Place):
             [KUBECTL, *arguments], input=stdin, capture_output=True, text=True, timeout=LIMIT_S, check=False,
             env=self.environment(),
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def apply(self, obj: Any) -> None:
@@ -146,6 +146,26 @@ def test_a_pod_reaches_the_api_with_the_rights_of_its_account(kept: Kept, networ
     kept.apply(pod(_asker("/var/run/secrets/kubernetes.io/serviceaccount"), serviceAccountName="robot"))
     kept.wait_pod("lone", "Succeeded", "Failed")
     assert kept.kubectl("logs", "lone").split() == ["200", "403", "200", "403", "default"]
+
+
+@needs_kubectl
+def test_kubectl_asks_who_it_is_and_what_it_may(kept: Kept) -> None:
+    kept.up()
+    assert "system:masters" in kept.kubectl("auth", "whoami")
+    assert kept.kubectl("auth", "can-i", "delete", "nodes").strip() == "yes"
+    kept.kubectl("create", "serviceaccount", "robot")
+    kept.kubectl("create", "rolebinding", "viewers", "--clusterrole=view", "--serviceaccount=default:robot")
+    robot = "--as=system:serviceaccount:default:robot"
+    assert kept.kubectl("auth", "can-i", "list", "pods", robot).strip() == "yes"
+    assert "jobsets.jobset.x-k8s.io" in kept.kubectl("auth", "can-i", "--list", robot)
+    with pytest.raises(AssertionError, match="no"):
+        kept.kubectl("auth", "can-i", "list", "secrets", robot)
+    with pytest.raises(AssertionError, match='cannot list resource "secrets"'):
+        kept.kubectl("get", "secrets", robot)
+    token = kept.kubectl("create", "token", "robot", "--duration=20m").strip()
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    answer = json.loads(kept.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(review)))
+    assert answer["status"]["user"]["username"] == "system:serviceaccount:default:robot"
 
 
 @needs_kubectl

@@ -138,6 +138,12 @@ def account_user_name(namespace: str, name: str) -> str:
     return f"{_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
+def account_of_user(name: str) -> tuple[str, str] | None:
+    """(namespace, name) of the ServiceAccount that a user is, if it is one."""
+    namespace, _, account = name.removeprefix(_ACCOUNT_PREFIX).partition(":")
+    return (namespace, account) if name.startswith(_ACCOUNT_PREFIX) and namespace and account else None
+
+
 def writes_rights(attempt: Attempt) -> Attempt | None:
     """What must be allowed besides to write a role (verb escalate) or a binding (verb bind); None for all else.
 

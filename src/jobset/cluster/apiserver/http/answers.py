@@ -15,6 +15,7 @@ from jobset.cluster.apiserver.http.authentication import Authentication
 from jobset.cluster.apiserver.http.authorization import Authorization, forbidden
 from jobset.cluster.apiserver.http.discovery import Discovery
 from jobset.cluster.apiserver.http.errors import NOT_FOUND_TEXT, NoSuchPage, headers_of, status_of, warning_headers
+from jobset.cluster.apiserver.http.impersonation import impersonated
 from jobset.cluster.apiserver.http.negotiation import MEDIA_TYPES, PLAIN, encode, is_pretty, representation
 from jobset.cluster.apiserver.http.openapi import OpenApi
 from jobset.cluster.apiserver.http.pages import Pages
@@ -46,7 +47,8 @@ class Answers:
 
     def admit(self, request: Request, headers: Mapping[str, str], certificate: Mapping[str, Any] | None) -> None:
         """Find out who asks, and let only those pass who may. Unauthorized, Forbidden."""
-        request.user = self._authentication.authenticate(headers, certificate)
+        user = self._authentication.authenticate(headers, certificate)
+        request.user = impersonated(user, headers.items(), self._authorization)
         allowed, why = self._authorization.decide(request.user, request.info)
         if not allowed:
             raise forbidden(request.user, request.info, why)

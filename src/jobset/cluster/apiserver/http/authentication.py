@@ -34,6 +34,11 @@ class User:
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
+def account_groups(namespace: str) -> tuple[str, ...]:
+    """Of every ServiceAccount of a namespace."""
+    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED
+
+
 ADMIN = User("admin", groups=(SUPERUSERS, AUTHENTICATED))
 """Whom the static token stands for."""
 
@@ -71,8 +76,7 @@ class Authentication:
         for word, bound in (("pod", account.pod), ("node", account.node)):
             if bound is not None:
                 extra[f"{_EXTRA}{word}-name"], extra[f"{_EXTRA}{word}-uid"] = [bound[0]], [bound[1]]
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", AUTHENTICATED)
-        return User(account.user_name, account.uid, groups, extra)
+        return User(account.user_name, account.uid, account_groups(account.namespace), extra)
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         host = headers.get("Host", "")

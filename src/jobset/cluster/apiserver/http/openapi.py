@@ -22,8 +22,9 @@ from jobset.cluster.apiserver.http.openapi_protobuf import encode_swagger
 from jobset.cluster.apiserver.http.openapi_schemas import Rewriter, custom_schema, list_schema, references
 from jobset.cluster.apiserver.registry import Registry, Served
 
-SWAGGER_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-_SWAGGER_PROTOBUF_OLD = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+SWAGGER_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_AS_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""Clients ask for it by this name, and are told the other: not all of them can read their own."""
 _JSON = ("application/json", "application/*", "*/*")
 _INFO = {"title": "Kubernetes", "version": f"v{KUBERNETES_VERSION}"}
 _GVK = "x-kubernetes-group-version-kind"
@@ -171,8 +172,8 @@ def _media_type(accept: str, *, protobuf: bool) -> str:
     if not accept:
         return "application/json"
     for clause in clauses(accept):
-        if protobuf and clause.media_type in (SWAGGER_PROTOBUF, _SWAGGER_PROTOBUF_OLD):
-            return clause.media_type
+        if protobuf and clause.media_type in (SWAGGER_PROTOBUF, _AS_ASKED):
+            return SWAGGER_PROTOBUF
         if clause.media_type in _JSON:
             return "application/json"
     raise NotAcceptable("only the following media types are accepted: application/json")
