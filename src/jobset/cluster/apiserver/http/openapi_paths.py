@@ -112,7 +112,7 @@ def _operation(kind: Kind, offer: Offer, definition: str, dialect: Dialect, verb
         },
     }
     parameters = [dialect.parameter(name, type_, "query") for name, type_ in {"pretty": _TEXT, **query}.items()]
-    body = _body(dialect, offer, definition, verb)
+    body = _body(kind, dialect, offer, definition, verb)
     operation |= body
     operation["parameters"] = [*body.get("parameters", ()), *parameters]
     return operation
@@ -124,12 +124,14 @@ def _answer(dialect: Dialect, offer: Offer, definition: str, verb: str) -> Objec
     return dialect.reference(f"{definition}List" if verb == "list" else definition)
 
 
-def _body(dialect: Dialect, offer: Offer, definition: str, verb: str) -> Object:
+def _body(kind: Kind, dialect: Dialect, offer: Offer, definition: str, verb: str) -> Object:
     schema: Object = {"type": "object"} if offer.group else dialect.reference(definition)
     match verb:
         case "create" | "update":
             return dialect.body(["application/json", "application/yaml"], schema)
         case "patch":
-            return dialect.body(list(PATCH_TYPES), {"type": "object"})
+            # kubectl apply sends a strategic merge patch wherever one is offered; custom resources take none.
+            types = [type_ for type_, name in PATCH_TYPES.items() if kind.definition or name != "strategic"]
+            return dialect.body(types, {"type": "object"})
         case _:
             return {}
