@@ -290,7 +290,7 @@ class QueryClient:
     def _tell_warnings(self, response: http.client.HTTPResponse) -> None:
         for header in response.headers.get_all("Warning") or ():
             _, _, text = header.partition('"')
-            self._on_warning(text.rstrip('"').replace('\\"', '"'))
+            self._on_warning(text.removesuffix('"').replace('\\"', '"'))
 
 
 class _Line:
