@@ -35,11 +35,26 @@ def config_map(index: int) -> dict[str, Any]:
 
 
 def pod(index: int) -> dict[str, Any]:
-    """As many small fields as make 4 KB: what takes longest to read."""
-    env = [{"name": f"VARIABLE_{number}", "value": f"value of {number} in {index}"} for number in range(14)]
-    containers = [{"name": f"c{number}", "image": "python:3.11", "env": env} for number in range(5)]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{index}", "namespace": "default"},
-            "spec": {"containers": containers}}  # fmt: skip
+    """4 KB as a pod of a Job has them: containers like those of the others, names and status of its own."""
+    env = [{"name": f"VARIABLE_{number}", "value": f"value of {number}"} for number in range(64)]
+    moment = f"2026-01-01T00:{index // 60 % 60:02d}:{index % 60:02d}Z"
+    types = ("PodScheduled", "Initialized", "PodReadyToStartContainers", "ContainersReady", "Ready")
+    labels = {f"batch.kubernetes.io/label-{number}": f"value-{number}-{index}" for number in range(6)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"p{index}", "namespace": "default", "uid": f"{index:032x}", "labels": labels},
+        "spec": {
+            "hostname": f"p{index}",
+            "containers": [{"name": "main", "image": "python:3.11", "command": ["python", "train.py"], "env": env}],
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": f"10.1.{index // 256 % 256}.{index % 256}",
+            "conditions": [{"type": t, "status": "True", "lastTransitionTime": moment} for t in types],
+            "containerStatuses": [{"name": "main", "ready": True, "containerID": f"process://{index}"}],
+        },
+    }
 
 
 def writes(store: MemoryStore | SqliteStore) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The store port: versioned objects with watches, as the API service needs them. Adapters: memory, later SQLite.
+"""The store port: versioned objects with watches, as the API service needs them. Adapters: memory, SQLite.
 
 A store knows neither kinds nor rules. It counts one revision over everything, writes it into each object it takes
 (`metadata.resourceVersion`), and tells subscribers of every change in order. Resources are named `plural.group` here.
