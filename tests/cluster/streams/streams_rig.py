@@ -129,7 +129,7 @@ async def rig(root: Path, network: Network = "auto") -> AsyncIterator[Rig]:
     runtime = ProcessRuntime(root, network=network)
     back_off = BackOff(base_s=0.2, max_s=1)
     kubelet = Kubelet(client, informers, runtime, now, root, {"n"}.__contains__, machine, back_off=back_off)
-    streams = KubeletStreams(runtime, root, lambda namespace, name: service.get(PODS, namespace, name))
+    streams = KubeletStreams(runtime, root, lambda namespace, name: service.store.get("pods", namespace, name))
     await runtime.start()
     try:
         async with asyncio.TaskGroup() as group:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from streams_rig import LIMIT_S, rig
 
+from jobset.api.resources import PODS
+
 pytestmark = [pytest.mark.real_loop, pytest.mark.usefixtures("kubectl")]
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
@@ -93,3 +95,14 @@ async def test_many_followers_see_the_same(place: Path) -> None:
         async with asyncio.timeout(LIMIT_S):
             outputs = await asyncio.gather(*(follower.communicate() for follower in followers))
         assert [out for out, _ in outputs] == [expected] * len(followers)
+
+
+async def test_following_ends_when_the_pod_is_deleted(place: Path) -> None:
+    async with rig(place) as r:
+        await r.run("sh", "-c", "echo begun; exec sleep 600")
+        async with r.started("logs", "-f", "p") as client:
+            assert client.stdout is not None
+            assert await client.stdout.readline() == b"begun\n"
+            r.service.delete(PODS, "default", "p")
+            async with asyncio.timeout(LIMIT_S):
+                assert await client.wait() == 0
