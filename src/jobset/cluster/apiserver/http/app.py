@@ -103,6 +103,7 @@ class FrontDoor:
         try:
             with self._lasting_request():
                 await response.prepare(incoming)
+                await response.write(b"")  # headers go out with the first write, and the first event may take long
                 await watch.relay(write)
                 await response.write_eof()
         except SlowReader:

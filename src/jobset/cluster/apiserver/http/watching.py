@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
-from jobset.api.errors import ApiError, NotAcceptable, TooManyRequests
+from jobset.api.errors import ApiError, Gone, NotAcceptable, TooManyRequests
 from jobset.api.meta import Object
 from jobset.client.port import WatchEvent
 from jobset.cluster.apiserver.http import queries
@@ -28,12 +28,14 @@ from jobset.cluster.apiserver.reading import Watching
 from jobset.cluster.apiserver.registry import Served
 from jobset.cluster.apiserver.service import ApiService
 
+Batches: TypeAlias = AsyncIterator[Sequence[WatchEvent[Object]]]
+
 WATCHES_AT_ONCE = 5_000
 SHORTEST_S = 1800
 """A watch that does not say how long it is to last ends after this time, or up to twice of it."""
 _LINES_KEPT = 2048
-_BATCH = 256
-"""Events that are encoded before others get their turn."""
+_CHUNK_BYTES = 64 * 1024
+"""What is sent at once. No more, or a reader that does not read would be noticed only when all of it is in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Lines:
 class OpenWatch:
     """One watch that has been accepted and is yet to run."""
 
-    def __init__(self, watching: Watching, lines: Lines, shape: _Shape, timeout_s: float) -> None:
+    def __init__(self, watching: Watching | Gone, lines: Lines, shape: _Shape, timeout_s: float) -> None:
         self._watching = watching
         self._lines = lines
         self._shape = shape
@@ -88,22 +90,31 @@ class OpenWatch:
 
     async def relay(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Hand chunks of whole lines to `write` until the watch ends."""
-        headings = True
         try:
+            if isinstance(self._watching, Gone):
+                raise self._watching
             async with asyncio.timeout(self._timeout_s), self._watching as batches:
-                async for batch in batches:
-                    for start in range(0, len(batch), _BATCH):
-                        await write(self._chunk(batch[start : start + _BATCH], headings))
-                        headings = False
+                await self._follow(batches, write)
         except TimeoutError:
             pass
         except ApiError as error:
             await write(msgspec.json.encode({"type": "ERROR", "object": status_of(error)}) + b"\n")
 
-    def _chunk(self, events: Sequence[WatchEvent[Object]], headings: bool) -> bytes:
-        line, shape = self._lines.line, self._shape
-        first = line(events[0], shape, headings)
-        return first if len(events) == 1 else first + b"".join([line(event, shape, False) for event in events[1:]])
+    async def _follow(self, batches: Batches, write: Callable[[bytes], Awaitable[None]]) -> None:
+        line, shape, headings = self._lines.line, self._shape, True
+        async for batch in batches:
+            chunk: list[bytes] = []
+            size = 0
+            for event in batch:
+                chunk.append(line(event, shape, headings))
+                size += len(chunk[-1])
+                headings = False
+                if size >= _CHUNK_BYTES:
+                    await write(b"".join(chunk))
+                    await asyncio.sleep(0)  # a long list must not keep others waiting
+                    chunk, size = [], 0
+            if chunk:
+                await write(chunk[0] if len(chunk) == 1 else b"".join(chunk))
 
 
 class Watches:
@@ -121,7 +132,11 @@ class Watches:
         shape = _Shape(served, _watchable(accept), checked_include(query.get("includeObject", "")))
         timeout_s = queries.whole_number(query, "timeoutSeconds") or random.uniform(SHORTEST_S, 2 * SHORTEST_S)
         options = queries.watch_options(query, "" if query.get("fieldSelector") else info.name)
-        watching = self._service.watch(served.resource, info.namespace, options)
+        watching: Watching | Gone
+        try:
+            watching = self._service.watch(served.resource, info.namespace, options)
+        except Gone as error:
+            watching = error  # told within the stream, where clients look for it
         return OpenWatch(watching, self._lines, shape, timeout_s)
 
 
