@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
+from cluster.apiserver.world import definition
 from jobset.api.errors import BadRequest, Conflict, Invalid, NotFound
 from jobset.api.meta import Object
-from jobset.api.resources import CONFIG_MAPS, JOBS, PODS, Resource
+from jobset.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, JOBS, PODS, Resource
 from jobset.cluster.apiserver.apply import LAST_APPLIED
 from jobset.cluster.apiserver.managed_fields import ANCIENT_CHANGES, UNNAMED, UPDATERS_LIMIT, field_manager
 from jobset.cluster.apiserver.options import WriteOptions
 from jobset.cluster.apiserver.service import ApiService
 from jobset.cluster.store.memory import MemoryStore
 from jobset.sim.loop import START
+
+WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 
 
 class World:
@@ -245,6 +248,21 @@ def test_a_dry_run_shows_owners_and_stores_nothing() -> None:
     options = WriteOptions(dry_run=True, field_manager="bob")
     assert "bob Apply" in owners(world.send(CONFIG_MAPS, "c", config, "apply", options))
     assert "bob Apply" not in owners(world.service.get(CONFIG_MAPS, "default", "c"))
+
+
+def test_scaling_owns_the_replicas_as_the_subresource() -> None:
+    world = World()
+    body = definition(subresources={"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}})
+    world.service.create(CUSTOM_RESOURCE_DEFINITIONS, "", body)
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
+    world.send(WIDGETS, "w", widget, "apply", WriteOptions(field_manager="alice"))
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": 2}}
+    for type_, manager in (("merge", "scaler"), ("apply", "applier")):
+        scale = {**scale, "spec": {"replicas": scale["spec"]["replicas"] + 1}}
+        world.send(WIDGETS, "w", scale, type_, WriteOptions(field_manager=manager), "scale")
+        [entry] = world.service.get(WIDGETS, "default", "w")["metadata"]["managedFields"]
+        assert (entry["manager"], entry["subresource"]) == (manager, "scale")
+        assert entry["fieldsV1"] == {"f:spec": {"f:size": {}}}
 
 
 @pytest.mark.parametrize(

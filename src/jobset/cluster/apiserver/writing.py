@@ -45,6 +45,7 @@ NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 GENERATED_LENGTH = 5
 GENERATED_PREFIX_MAX = 63 - GENERATED_LENGTH
 GENERATED_ATTEMPTS = 8
+SCALE = "scale"
 RESET_STATUS = of_paths(("status",))
 """What writes of the object itself leave as it is, where the status is written apart."""
 RESET_BY_SUBRESOURCE = of_paths(("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
@@ -103,7 +104,7 @@ class Writing:
     ) -> Object:
         served = self._registry.of(resource)
         self._check_scope(resource, namespace)
-        if subresource == "scale" and served.kind.scale is not None:
+        if subresource == SCALE and served.kind.scale is not None:
             current = self._current(served, namespace, name)
             return self._rescale(served, served.kind.scale, current, body, options)
         new = decoded(served.kind, addressed(served.kind, namespace, body), options)
@@ -131,11 +132,12 @@ class Writing:
     ) -> Object:
         served = self._registry.of(resource)
         check_supported(served.kind, patch_type)
-        if patch_type == "apply" and subresource != "scale":
+        if patch_type == "apply" and subresource != SCALE:
             return self._apply(served, namespace, name, patch, subresource, options)
         current = self._current(served, namespace, name)
-        if subresource == "scale" and (paths := served.kind.scale) is not None:
-            scale = patched(served.kind, scale_of(paths, current), patch, patch_type)
+        if subresource == SCALE and (paths := served.kind.scale) is not None:
+            as_merge = "merge" if patch_type == "apply" else patch_type
+            scale = patched(served.kind, scale_of(paths, current), patch, as_merge)
             return self._rescale(served, paths, current, scale, options)
         new = patched(served.kind, current, patch, patch_type)
         if new is current:
@@ -178,7 +180,7 @@ class Writing:
 
     def _author(self, served: Served, subresource: str, options: WriteOptions) -> Author:
         reset: FieldSet = {}
-        if subresource:
+        if subresource and subresource != SCALE:
             reset = RESET_BY_SUBRESOURCE
         elif "status" in served.kind.subresources:
             reset = RESET_STATUS
@@ -197,7 +199,8 @@ class Writing:
         return served.outward(stored)
 
     def _rescale(self, served: Served, paths: ScalePaths, current: Object, scale: Any, options: WriteOptions) -> Object:
-        return scale_of(paths, self._replace(served, current, scaled(paths, current, scale), "", options))
+        written = self._replace(served, current, scaled(paths, current, scale), "", options, recorded_as=SCALE)
+        return scale_of(paths, written)
 
     def _replace(
         self,
@@ -207,8 +210,12 @@ class Writing:
         subresource: str,
         options: WriteOptions,
         managed: list[Object] | None = None,
+        recorded_as: str = "",
     ) -> Object:
-        """Write `new` in the place of `current`; unchanged, it keeps its version. `managed`: as an apply leaves it."""
+        """Write `new` in the place of `current`; unchanged, it keeps its version.
+
+        `managed`: as an apply leaves it. `recorded_as`: the subresource that owners are told of, if it is another one.
+        """
         old_metadata = current["metadata"]
         said = new["metadata"].get("managedFields")
         if new["metadata"] is not old_metadata:
@@ -232,7 +239,8 @@ class Writing:
         if new == current and managed is None and (not said or said == entries):
             return current
         if managed is None and (said or entries):
-            managed = after_update(current, new, said, served.merge_type, self._author(served, subresource, options))
+            author = self._author(served, subresource or recorded_as, options)
+            managed = after_update(current, new, said, served.merge_type, author)
         if managed is not None:
             new = _with_managed(new, managed)
             if new == current:
