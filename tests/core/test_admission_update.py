@@ -188,3 +188,19 @@ def test_what_an_earlier_version_accepted_stays_changeable() -> None:
 def test_difference(new: Any, old: Any, where: str) -> None:
     assert difference(new, old, "x") == where
     assert bool(difference(old, new, "x")) == bool(where)
+
+
+def test_applying_the_same_manifest_again_changes_nothing() -> None:
+    """Client-side kubectl apply sends lists as they were written, without what admission put into them."""
+    mount = {"name": "data", "mountPath": "/data"}
+    pod = {"spec": {"containers": [{"name": "c", "image": "busybox", "volumeMounts": [mount]}]}}
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteMany"]}}
+    spec = {
+        "replicatedJobs": [{"name": "w", "template": {"spec": {"template": pod}}}],
+        "failurePolicy": {"rules": [{"action": "FailJobSet"}]},
+        "volumeClaimPolicies": [{"templates": [claim]}],
+    }
+    written = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "js"}, "spec": spec}
+    before = admit_create(written, FeatureGates(), {})
+    patched = {**before, "spec": {**before["spec"], **spec}}
+    assert admit_update(patched, before, FeatureGates()) == before

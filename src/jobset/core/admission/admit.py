@@ -12,8 +12,8 @@ from jobset.api.errors import BadRequest, Cause, Invalid
 from jobset.api.jobset import API_VERSION, KIND
 from jobset.api.meta import Object
 from jobset.api.resources import JOBSETS
-from jobset.api.structure import check_types, drop_nulls, fill_defaults
-from jobset.core.admission.defaulting import SCHEMA, default_jobset
+from jobset.api.structure import check_types, drop_nulls
+from jobset.core.admission.defaulting import SCHEMA, default_jobset, default_lists
 from jobset.core.admission.naming import metadata_problems
 from jobset.core.admission.update import update_problems
 from jobset.core.admission.validation import create_problems
@@ -34,8 +34,8 @@ def admit_create(obj: Object, gates: FeatureGates, existing_claims: Mapping[str,
 
 def admit_update(new: Object, old: Object, gates: FeatureGates) -> Object:
     """`new` as it is to be stored in place of `old`. Raises as `admit_create`."""
-    decoded: Object = fill_defaults(decode(new), SCHEMA)  # an API server fills in a schema's defaults on every write
-    if causes := [*metadata_problems(decoded), *update_problems(decoded, decode(old), gates)]:
+    decoded = default_lists(decode(new))
+    if causes := [*metadata_problems(decoded), *update_problems(decoded, default_lists(decode(old)), gates)]:
         raise invalid_jobset(decoded, causes)
     return decoded
 

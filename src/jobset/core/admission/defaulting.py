@@ -1,7 +1,7 @@
 """What a new JobSet gets filled in (section 4): first the schema's defaults, then ours. Pure, copy on write.
 
-Runs on create only: an update is taken as it is. Expects an object whose types were checked. Fields that this version
-does not know are left alone.
+An update gets only what stands in its lists: patches replace lists whole, so that what admission once put into them would
+seem to be taken away. Expects an object whose types were checked. Fields that this version does not know are left alone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,21 @@ _EMPTY: Object = {}
 
 def default_jobset(obj: Object) -> Object:
     """`obj` with all defaults of a create."""
-    filled = structure.fill_defaults(obj, SCHEMA)
+    filled = default_lists(obj)
     spec = filled.get("spec", _EMPTY)
     changes: Object = {
         "successPolicy": spec.get("successPolicy", {"operator": "All"}),
         "startupPolicy": spec.get("startupPolicy", {"startupPolicyOrder": "AnyOrder"}),
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, **spec.get("network", _EMPTY)},
     }
+    return {**filled, "spec": {**spec, **changes}}
+
+
+def default_lists(obj: Object) -> Object:
+    """`obj` with the schema's defaults and those of replicated jobs, rules and claim policies: what an update gets."""
+    filled: Object = structure.fill_defaults(obj, SCHEMA)
+    spec = filled.get("spec", _EMPTY)
+    changes: Object = {}
     if "replicatedJobs" in spec:
         changes["replicatedJobs"] = [_default_replicated_job(item) for item in spec["replicatedJobs"]]
     if "rules" in spec.get("failurePolicy", _EMPTY):
