@@ -1,7 +1,8 @@
 """What a new JobSet gets filled in (section 4): first the schema's defaults, then ours. Pure, copy on write.
 
-An update gets only what stands in its lists: patches replace lists whole, so that what admission once put into them would
-seem to be taken away. Expects an object whose types were checked. Fields that this version does not know are left alone.
+An update gets only what stands in its lists: patches replace lists whole, so that what admission once put into them
+would seem to be taken away. Expects an object whose types were checked. Fields that this version does not know are
+left alone.
 """
 
 from __future__ import annotations
