@@ -269,6 +269,26 @@ def test_it_listens_on_loopback_only(kept: Kept) -> None:
     assert listening == [f"0100007F:{port:04X}"]
 
 
+def test_on_all_addresses_it_warns_and_still_asks_who_comes(kept: Kept) -> None:
+    said = kept.up("--listen", "0.0.0.0")
+    assert said.startswith("warning: other machines can reach 0.0.0.0")
+    url = kept.status()["url"]
+    assert url.startswith("https://127.0.0.1:")
+    assert _ask(kept, f"{url}/api")[0] == 401
+    name = socket.gethostname().lower()
+    context = ssl.create_default_context(cafile=str(kept.of() / "ca.crt"))
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as plain:
+        with context.wrap_socket(plain, server_hostname=name) as tls:
+            assert tls.version() in ("TLSv1.2", "TLSv1.3")
+
+
+def test_an_address_that_is_not_ours_is_a_clear_error(kept: Kept) -> None:
+    done = kept.run("up", "--detach", "--listen", "192.0.2.1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot listen on 192.0.2.1: ")
+    assert done.stderr.endswith("; choose another --listen\n")
+
+
 def test_a_port_in_use_is_a_clear_error_and_nothing_is_left(kept: Kept) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from jobset.cli.session import now_utc
+from jobset.cli.clock import now_utc
 from jobset.cluster.kubelet.env import inherited_env
 from jobset.cluster.kubelet.execution import Machine
 from jobset.cluster.runtime.process.runtime import Network

@@ -165,18 +165,31 @@ def _serve(options: KeptOptions, interruption: Interruption, teller: _Teller) ->
     from jobset.cluster.runtime.port import CannotStart
     from jobset.cluster.store.sqlite import StoreUnusable
     from jobset.local.credentials import NotPrivate
-    from jobset.local.kept import CannotServe
+    from jobset.local.kept import CannotServe, is_loopback
 
+    if not is_loopback(options.listen):
+        teller.progress(f"warning: other machines can reach {options.listen}; without credentials they are refused")
+    expected = (CannotStart, CannotServe, NotPrivate, StoreUnusable)
     try:
         asyncio.run(_until_interrupted(options, interruption, teller))
     except RunsAlready:
         teller.failed(f"cluster {options.place.name} is being started or ended by another command; try again")
-    except (CannotStart, CannotServe, NotPrivate, StoreUnusable) as error:
+    except expected as error:
         teller.failed(str(error))
     except OSError as error:
         if error.filename is None:
             raise
         teller.failed(f"{error.filename}: {error.strerror}")
+    except BaseExceptionGroup as group:  # what went wrong while the cluster was up already
+        known = group.subgroup(expected)
+        if known is None:
+            raise
+        teller.failed(str(_first(known)))
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def _until_interrupted(options: KeptOptions, interruption: Interruption, teller: _Teller) -> None:
@@ -207,8 +220,9 @@ def _detach(place: Place, chosen: Mapping[str, object]) -> None:
     with os.fdopen(read_fd) as told, place.log.open("ab") as log:
         place.log.chmod(0o600)
         start = log.tell()
+        command = [sys.executable, "-m", "jobset.cli.main", "up", "--name", place.name, *arguments]
         process = subprocess.Popen(
-            [sys.executable, "-m", "jobset.cli.main", "up", "--name", place.name, *arguments, "--ready-fd", str(write_fd)],
+            [*command, "--ready-fd", str(write_fd)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write_fd], start_new_session=True,
         )  # fmt: skip
         os.close(write_fd)

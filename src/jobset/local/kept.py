@@ -174,6 +174,13 @@ def _ports(port: int | None, remembered: Path) -> Sequence[int]:
     return (*((int(text),) if text.isdecimal() else ()), PREFERRED_PORT, 0)
 
 
+def is_loopback(listen: str) -> bool:
+    try:
+        return ipaddress.ip_address(listen).is_loopback
+    except ValueError:
+        return listen.lower() == "localhost"
+
+
 def reached_at(listening: socket.socket) -> tuple[str, int]:
     """Address and port by which a listening socket is reached from where it listens."""
     host, port = listening.getsockname()[:2]
