@@ -9,10 +9,9 @@ import click
 import pytest
 from command import jobset
 
-from jobset.cli.board import GroupRow, JobRow, PodRow, SetRow, jobset_row
+from jobset.cli.board import GroupRow, JobRow, PodRow, SetRow, jobset_row, pod_notes
 from jobset.cli.columns import Columns, age, age_since
 from jobset.cli.connection import bare_name
-from jobset.cli.description import pod_notes
 from jobset.cli.documents import full_name, list_of
 from jobset.cli.event_list import EventList, about, in_order
 from jobset.cli.log_sources import Selection, is_running, sources_of

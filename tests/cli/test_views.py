@@ -8,12 +8,22 @@ import pytest
 from rich.console import Console
 
 from jobset.api import labels
-from jobset.cli.board import GroupRow, JobRow, PodRow, SetRow, job_row, jobset_row, jobset_state, lone_row, pod_row
+from jobset.cli.board import (
+    GroupRow,
+    JobRow,
+    PodRow,
+    SetRow,
+    job_row,
+    jobset_row,
+    jobset_state,
+    lone_row,
+    pod_notes,
+    pod_row,
+)
 from jobset.cli.clock import clock
 from jobset.cli.interruption import Interruption, Output
 from jobset.cli.live import LiveView
 from jobset.cli.plain import PlainView, counts
-from jobset.cli.session import pod_notes
 from jobset.cli.summary import summary_lines
 
 

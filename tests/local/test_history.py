@@ -5,7 +5,8 @@ from typing import Any
 
 from jobset.api import labels
 from jobset.cluster.kubelet.cri_log import LogLine
-from jobset.local.history import ContainerFailure, History, in_order
+from jobset.core.failed_containers import ContainerFailure, in_order
+from jobset.local.history import History
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
@@ -130,6 +131,15 @@ def lone_row(kind: str, obj: Object, pods: Iterable[Object]) -> SetRow:
         name, 1, int(job.state == "ready"), int(job.state == "succeeded"), int(job.state == "failed"), (job,)
     )
     return SetRow(kind, name, words.get(job.state, "Starting"), 0, (group,))
+
+
+def pod_notes(row: SetRow) -> list[str]:
+    """Why pods wait, each reason once."""
+    pods = [pod for group in row.groups for job in group.jobs for pod in job.pods if pod.note and pod.waits]
+    count = Counter(pod.note for pod in pods)
+    first = {pod.note: pod.name for pod in reversed(pods)}
+    others = {note: f" and {count[note] - 1} more" if count[note] > 1 else "" for note in count}
+    return [f"Pod {first[note]}{others[note]}: {note}" for note in count]
 
 
 def job_row(job: Object, pods: Iterable[Object]) -> JobRow:

@@ -15,6 +15,8 @@ STATE_COLOURS = {
     "Completed": "green", "Failed": "red", "Running": "green", "Restarting": "yellow", "Suspended": "yellow",
     "Starting": "cyan", "Deleting": "bright_black",
 }  # fmt: skip
+PREFIX_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
+"""Of those whose lines stand among each other's."""
 
 
 def age(seconds: float) -> str:

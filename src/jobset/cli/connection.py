@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+from msgspec import Struct
 
 from jobset.api.errors import ApiError, Forbidden, NotFound, Unauthorized
 from jobset.api.field_errors import suggestion
@@ -40,8 +40,7 @@ class CommandFailed(click.ClickException):
             click.echo(f"error: {line}", file=file, err=file is None)
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """`insists`: the namespace was asked for, not taken from the context."""
 
     query: QueryClient

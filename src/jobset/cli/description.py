@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import click
+from msgspec import Struct
 
 from jobset.api.meta import Object
-from jobset.cli.board import SetRow, jobset_row
+from jobset.cli.board import SetRow, jobset_row, pod_notes
 from jobset.cli.columns import Columns, age_of, age_since, state_style
 from jobset.cli.documents import without_managed_fields
 from jobset.cli.event_list import EventList, latest
@@ -22,8 +21,7 @@ SHOWN_REASONS = 10
 SHOWN_EVENTS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """`waits`: why it is not further. `failures`: the first ones first. `log_problem`: why their logs are not shown."""
 
     jobset: Object
@@ -117,15 +115,6 @@ class Description:
 
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-def pod_notes(row: SetRow) -> list[str]:
-    """Why pods wait, each reason once."""
-    pods = [pod for group in row.groups for job in group.jobs for pod in job.pods if pod.note and pod.waits]
-    count = Counter(pod.note for pod in pods)
-    first = {pod.note: pod.name for pod in reversed(pods)}
-    others = {note: f" and {count[note] - 1} more" if count[note] > 1 else "" for note in count}
-    return [f"Pod {first[note]}{others[note]}: {note}" for note in count]
 
 
 def _restarts(jobset: Object) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from jobset.cli.board import GroupRow, JobRow, PodState, SetRow
 from jobset.cli.clock import clock
+from jobset.cli.columns import PREFIX_COLOURS
 
 POD_MARKS: dict[PodState, tuple[str, str]] = {
     "gated": ("◌", "yellow"),
@@ -28,7 +29,6 @@ STATE_STYLES = {
     "Completed": "bold green", "Failed": "bold red", "Running": "green", "Restarting": "bold yellow",
     "Suspended": "yellow", "Starting": "cyan", "Deleted": "red",
 }  # fmt: skip
-PREFIX_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 BAR_WIDTH = 24
 REMEMBERED_LINES = 200
 LINES_LEFT_STANDING = 8

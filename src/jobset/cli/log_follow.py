@@ -7,10 +7,10 @@ ended; what was printed is not printed again.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import cast
 
 import click
+from msgspec.structs import replace
 
 from jobset.api.errors import ApiError, NotFound
 from jobset.api.meta import Object

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from jobset.cli.columns import PREFIX_COLOURS
 from jobset.cli.log_sources import LogSource
-
-COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 
 
 class LogPrinter:
@@ -26,7 +25,7 @@ class LogPrinter:
         """Make room for their names, and give them colours."""
         for source in sources:
             self._width = max(self._width, len(source.short_name))
-            self._colours.setdefault(source.short_name, COLOURS[len(self._colours) % len(COLOURS)])
+            self._colours.setdefault(source.short_name, PREFIX_COLOURS[len(self._colours) % len(PREFIX_COLOURS)])
 
     def show(self, lines: Sequence[tuple[LogSource, str]]) -> None:
         if lines:

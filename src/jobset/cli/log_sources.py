@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.meta import Object
 from jobset.cli.pod_paths import attempt_of
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Which of the pods' containers. `attempt` is counted from 1; None and empty: all."""
 
     attempt: int | None = None
@@ -22,8 +22,7 @@ class Selection:
         return self.attempt is None or attempt_of(pod) == self.attempt
 
 
-@dataclass(frozen=True, slots=True)
-class LogSource:
+class LogSource(Struct, frozen=True):
     """One run of a container, the latest or, where previous ones are asked for, the one before."""
 
     namespace: str

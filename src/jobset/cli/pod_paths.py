@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 from click.shell_completion import CompletionItem
+from msgspec import Struct
 
 from jobset.api import labels
 from jobset.api.meta import Object
@@ -15,8 +14,7 @@ from jobset.cli.connection import Connection, bare_name, complete_jobsets, compl
 FORM = "NAME[/REPLICATED-JOB[/JOB-INDEX[/POD-INDEX]]]"
 
 
-@dataclass(frozen=True, slots=True)
-class PodPath:
+class PodPath(Struct, frozen=True):
     """What is empty, or None, is left open."""
 
     jobset: str

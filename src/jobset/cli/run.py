@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobset.api.meta import Object
+from jobset.cli.clock import now_utc
+from jobset.cli.durations import Duration
 from jobset.cli.interruption import Interruption
 from jobset.cli.manifest import BadManifest, Document, Problem, read_manifest
 from jobset.cli.session_options import OutputFormat, SessionOptions
@@ -31,20 +33,6 @@ if TYPE_CHECKING:
 
 WORKLOAD_KINDS = ("JobSet", "Job", "Pod")
 CONTROLLERS = {"JobSet": "jobset.sigs.k8s.io/jobset-controller", "Job": "kubernetes.io/job-controller"}
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
-
-
-class Duration(click.ParamType[float]):
-    """Seconds, or 90s, 15m, 1h30m."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None or not any(match.groups()):
-            self.fail(f"{value!r} is not a duration; write 90s, 15m or 1h30m", param, ctx)
-        hours, minutes, seconds = (float(group or 0) for group in match.groups())
-        return hours * 3600 + minutes * 60 + seconds
 
 
 class NamespaceName(click.ParamType[str]):
@@ -219,7 +207,7 @@ async def _session(
     options: SessionOptions, nodes: ChosenNodes, root: Path, runtime: ProcessRuntime, interruption: Interruption
 ) -> int:
     interruption.heed()
-    from jobset.cli.session import Session, now_utc
+    from jobset.cli.session import Session
     from jobset.cluster.embedded import EmbeddedOptions
     from jobset.cluster.kubelet.env import inherited_env
     from jobset.cluster.kubelet.execution import Machine

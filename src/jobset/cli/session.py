@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeAlias, cast
 
 from jobset.api import labels
 from jobset.api.meta import Object
 from jobset.api.resources import EVENTS, JOBS, JOBSETS, PODS
-from jobset.cli.board import SetRow, jobset_row, lone_row
+from jobset.cli.board import SetRow, jobset_row, lone_row, pod_notes
+from jobset.cli.clock import now_utc
 from jobset.cli.event_lines import EventLines
 from jobset.cli.interruption import Interruption, Output
 from jobset.cli.log_copies import LogCopies
@@ -218,15 +217,6 @@ class Session:
         return f"{name}/{source.container}" if containers > 1 else name
 
 
-def pod_notes(row: SetRow) -> list[str]:
-    """Why pods wait, each reason once."""
-    pods = [pod for group in row.groups for job in group.jobs for pod in job.pods if pod.note and pod.waits]
-    count = Counter(pod.note for pod in pods)
-    first = {pod.note: pod.name for pod in reversed(pods)}
-    others = {note: f" and {count[note] - 1} more" if count[note] > 1 else "" for note in count}
-    return [f"Pod {first[note]}{others[note]}: {note}" for note in count]
-
-
 def refuse(refused: Refused) -> int:
     """Say why the API refused a document. Returns the exit code of bad input."""
     metadata, error = refused.document["metadata"], refused.error
@@ -235,11 +225,6 @@ def refuse(refused: Refused) -> int:
     for line in lines or [error.message]:
         sys.stderr.write(f"error: {name}: {line}\n")
     return EXIT_BAD_INPUT
-
-
-def now_utc() -> datetime:
-    """The wall clock of the command line, the one place that owns it."""
-    return datetime.now(UTC)  # noqa: TID251
 
 
 async def _first(*waits: Coroutine[Any, Any, object]) -> None:

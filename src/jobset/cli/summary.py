@@ -7,7 +7,8 @@ from datetime import datetime
 
 from jobset.api.meta import Object, format_micro_time
 from jobset.cli.clock import clock
-from jobset.local.history import Attempt, ContainerFailure, in_order
+from jobset.core.failed_containers import ContainerFailure, in_order
+from jobset.local.history import Attempt
 from jobset.local.run import Target
 
 SHOWN_REASONS = 10

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from jobset.api.resources import PODS
 from jobset.client.requests import Request, path_of
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(Struct, frozen=True):
     """Which part of a log, and how. None: all of it. `previous`: of the container's run before this one."""
 
     follow: bool = False

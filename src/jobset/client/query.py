@@ -13,11 +13,11 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from jobset import __version__
 from jobset.api.errors import ApiError, Gone, InternalError, Unavailable, from_status
@@ -54,12 +54,11 @@ class WatchTimedOut(Exception):
     """The deadline of a watch has passed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What a watch tells. LISTED comes first, with everything there is, and again when changes were missed."""
 
     type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED"]
-    object: Object = field(default_factory=dict)
+    object: Object = {}
     listed: Sequence[Object] = ()
 
     @property
@@ -67,8 +66,7 @@ class Change:
         return self.listed if self.type == "LISTED" else (self.object,)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     items: list[Object]
     resource_version: str
 

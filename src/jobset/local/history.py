@@ -5,38 +5,20 @@ Stands beside the controllers and only reads. It decides nothing; `run` and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from jobset.api import labels
-from jobset.api.meta import Object, condition_of, parse_time
+from jobset.api.meta import Object, condition_of
 from jobset.cluster.kubelet.cri_log import LogLine
-
-ENDED_BY_SIGNAL = (128 + 15, 128 + 9)
-"""Exit codes of a container that was told to end."""
+from jobset.core.failed_containers import ContainerFailure, ended_containers, is_bad_end
 
 FailureKey: TypeAlias = tuple[str, str, int]
 TailOf: TypeAlias = Callable[[Object, str, int], tuple[LogLine, ...]]
 """(pod, container, attempt) -> the last lines it wrote"""
-
-
-class ContainerFailure(Struct, frozen=True):
-    """A container that ended badly. `exit_code` is 128+N for signal N.
-
-    `log_tail` are its last lines, or what was in the way when it did not even start.
-    """
-
-    pod: str
-    container: str
-    exit_code: int
-    reason: str
-    finished_at: str
-    """RFC 3339 in whole seconds, as the pod's status has it."""
-    last_output_at: str = ""
-    log_tail: tuple[str, ...] = ()
 
 
 class Attempt(Struct):
@@ -98,13 +80,12 @@ class History:
         attempt = next((each for each in self.attempts if each.number == number), None)
         if attempt is None:
             return
-        forgiven = (0, *ENDED_BY_SIGNAL) if pod["metadata"].get("deletionTimestamp") else (0,)
-        for name, restarts, terminated in _ended(pod):
+        for name, restarts, terminated in ended_containers(pod):
             key = (pod["metadata"]["uid"], name, restarts)
             if key in self._seen:
                 continue
             self._seen.add(key)
-            if terminated.get("exitCode", 0) not in forgiven:
+            if is_bad_end(pod, terminated):
                 failure = self._failure(pod, name, restarts, terminated)
                 attempt.failures.append(failure)
                 job = pod["metadata"].get("labels", {}).get(labels.BATCH_JOB_NAME, "")
@@ -132,30 +113,6 @@ class History:
                 if count > self._job_counts.get(job, 0):
                     self._job_counts[job] = count
                     self.job_restarts.append(JobRestart(job, self._now(), count, self._latest_failure.get(job)))
-
-
-def in_order(failures: Iterable[ContainerFailure]) -> list[ContainerFailure]:
-    """Which failed first: ends are known to the second only, so those within one are told apart by their last output.
-
-    Whoever fails because a neighbour is gone says so after the neighbour's own last words.
-    """
-    by_end = sorted(failures, key=lambda each: each.finished_at)
-    if not by_end:
-        return []
-    limit = parse_time(by_end[0].finished_at) + timedelta(seconds=1)
-    together = [each for each in by_end if parse_time(each.finished_at) <= limit]
-    return sorted(together, key=lambda each: each.last_output_at) + by_end[len(together) :]
-
-
-def _ended(pod: Object) -> Iterator[tuple[str, int, Object]]:
-    status = pod.get("status") or {}
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        for container in status.get(kind) or ():
-            restarts = container.get("restartCount", 0)
-            if ended := (container.get("state") or {}).get("terminated"):
-                yield container["name"], restarts, ended
-            if (before := (container.get("lastState") or {}).get("terminated")) and restarts > 0:
-                yield container["name"], restarts - 1, before
 
 
 def _message(jobset: Object, condition_type: str) -> str:
