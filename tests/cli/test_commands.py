@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -361,6 +362,40 @@ def test_errors_name_cluster_and_cause(cluster: Cluster, tmp_path: Path) -> None
     assert "its certificate is not trusted" in refused(no_authority)
     assert "there are jobset-local" in cluster.refused("get", "--context", "x")
     assert "/nowhere does not exist" in cluster.refused("get", "--kubeconfig", "/nowhere")
+
+
+def test_who_may_not_is_told_so(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "guest"}})
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "guest"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "guest", "namespace": "default"}],
+    }  # fmt: skip
+    rules = [{"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get", "list"]}]
+    role = {"apiVersion": binding["apiVersion"], "kind": "Role", "metadata": {"name": "reader"}, "rules": rules}
+    cluster.told("apply", "-f", cluster.write(role, binding))
+    token = subprocess.run(
+        ["kubectl", "create", "token", "guest"], env=cluster.environment(), capture_output=True, text=True, check=True
+    ).stdout.strip()
+    text = cluster.kubeconfig.read_text().splitlines()
+    lines = [line for line in text if "client-certificate-data" not in line]
+    guest = tmp_path / "guest"
+    guest.write_text("\n".join(f"    token: {token}" if "client-key-data" in line else line for line in lines))
+    cluster.apply(jobset(STAYS, name="js"))
+    ready(cluster, "js")
+    asked = ("--kubeconfig", str(guest))
+    assert "js" in cluster.told("get", *asked)
+    assert "not allowed (context jobset-local)" in cluster.refused("delete", "js", *asked)
+    assert "a restart needs permission to patch jobsets/status" in cluster.refused("restart", "js", *asked)
+
+
+def test_the_command_is_a_plugin_of_kubectl(cluster: Cluster) -> None:
+    cluster.apply(jobset(STAYS, name="js"))
+    scripts = str(Path(sys.executable).parent)
+    environment = {**cluster.environment(), "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    command = ["kubectl", "jobset", "get", "js", "-o", "name"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "jobset.jobset.x-k8s.io/js\n"
 
 
 def test_a_query_is_quick(cluster: Cluster) -> None:

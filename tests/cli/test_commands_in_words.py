@@ -13,7 +13,7 @@ from jobset.cli.board import GroupRow, JobRow, PodRow, SetRow, jobset_row, pod_n
 from jobset.cli.columns import Columns, age, age_since
 from jobset.cli.connection import bare_name
 from jobset.cli.documents import full_name, list_of
-from jobset.cli.event_list import EventList, about, in_order
+from jobset.cli.event_list import EventList, about, in_order, most_telling
 from jobset.cli.log_sources import Selection, is_running, sources_of
 from jobset.cli.pod_paths import parse_path, path_of_pod
 from jobset.cli.restart import restart_patch
@@ -160,6 +160,15 @@ def test_event_lines_are_in_order_and_counted() -> None:
     lines = [click.unstyle(line) for line in EventList(with_namespace=True).table([new, old], NOW)]
     assert lines[1].split() == ["ns", "10m", "Warning", "BackOff", "pod/p", "again", "and", "again", "(x3)"]
     assert lines[2].endswith("one (x2)")
+
+
+def test_most_telling_events() -> None:
+    daily = [event("Pod", f"p{n}", n, str(n), type="Normal") for n in range(5)]
+    warning = event("Pod", "w", 900, "20", type="Warning")
+    ours = event("JobSet", "js", 800, "21", type="Normal")
+    assert most_telling([*daily, warning, ours], 3) == [warning, ours, daily[0]]
+    assert most_telling([*daily, warning, ours], 2) == [warning, ours]
+    assert most_telling([*daily, warning, ours], 1) == [ours]
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from click.testing import CliRunner
 
 from jobset.api.errors import Conflict, Forbidden, Gone, InternalError, NotFound, TooManyRequests, Unauthorized
 from jobset.api.resources import JOBSETS, PODS
+from jobset.cli.main import cli
 from jobset.client import query as query_module
 from jobset.client.credentials import Credentials
 from jobset.client.kubeconfig import Login, Target
@@ -270,3 +272,22 @@ def test_nobody_there(server: Server) -> None:
     secure = Target(url.replace("http:", "https:"), "a test")
     with pytest.raises(Unreachable, match="TLS failed"):
         QueryClient(secure, Credentials(secure.login, now=lambda: NOW)).get(PODS, "ns", "p")
+
+
+def test_a_cluster_that_knows_no_jobsets(server: Server, tmp_path: Path) -> None:
+    """As the commands tell it: a 404 that names nothing is about the kind, not about an object."""
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        f"current-context: c\ncontexts: [{{name: c, context: {{cluster: k}}}}]\n"
+        f"clusters: [{{name: k, cluster: {{server: '{server.url}'}}}}]\n"
+    )
+    server.script = [lambda handler: handler.answer(404, b"404 page not found\n")]
+    result = CliRunner().invoke(cli, ["get", "--kubeconfig", str(kubeconfig)])
+    assert result.exit_code == 1
+    assert result.stderr == "error: this cluster does not know JobSets (context c): install JobSet on it first\n"
+
+
+def test_no_kubeconfig_at_all(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["get"], env={"HOME": str(tmp_path), "KUBECONFIG": ""})
+    assert result.exit_code == 1
+    assert "no cluster? jobset up starts one on this machine" in result.stderr

@@ -120,8 +120,7 @@ class _Applier:
             return after, "applied"
         if not before:
             return after, "created"
-        same = before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
-        return after, "unchanged" if same else "configured"
+        return after, "unchanged" if _wanted(before) == _wanted(after) else "configured"
 
     def _before(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Empty when there was none, None when we may not know."""
@@ -150,3 +149,11 @@ class _Applier:
         if (version, kind) not in self._found:
             raise NotFound(f"this cluster knows no {kind} of {version}", name=kind)
         return self._found[version, kind]
+
+
+def _wanted(obj: Object) -> Object:
+    """Without what controllers write meanwhile, and without who wrote what."""
+    metadata = {
+        name: value for name, value in obj["metadata"].items() if name not in ("resourceVersion", "managedFields")
+    }
+    return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}

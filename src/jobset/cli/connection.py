@@ -58,10 +58,19 @@ def connect(kubeconfig: str | None, context: str | None, namespace: str | None, 
     try:
         target = load_target(os.environ, kubeconfig=kubeconfig or "", context=context or "")
     except BadKubeconfig as error:
-        raise CommandFailed(str(error)) from error
+        raise CommandFailed(f"{error}{_first_steps(kubeconfig)}") from error
     credentials = Credentials(target.login, now=now_utc)
     query = QueryClient(target, credentials, timeout_s=timeout_s, on_warning=_warn)
     return Connection(query, target, namespace or target.namespace, bool(namespace))
+
+
+def _first_steps(kubeconfig: str | None) -> str:
+    """For who has no cluster yet."""
+    try:
+        known = context_names(os.environ, kubeconfig=kubeconfig or "")
+    except BadKubeconfig:
+        return ""
+    return "" if known else "\nno cluster? jobset up starts one on this machine, jobset kubeconfig --merge names it"
 
 
 def _warn(text: str) -> None:

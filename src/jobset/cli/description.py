@@ -12,7 +12,7 @@ from jobset.api.meta import Object
 from jobset.cli.board import SetRow, jobset_row, pod_notes
 from jobset.cli.columns import Columns, age_of, age_since, state_style
 from jobset.cli.documents import without_managed_fields
-from jobset.cli.event_list import EventList, latest
+from jobset.cli.event_list import EventList, most_telling
 from jobset.cli.jobset_list import jobset_word, latest_message
 from jobset.cli.spec_words import spec_lines
 from jobset.core.failed_containers import ContainerFailure
@@ -47,7 +47,7 @@ class Description(Struct, frozen=True):
             "Conditions": self._conditions(now),
             "Waits because": self._waits(),
             "First failure": self._first_failure(now),
-            "Events": EventList().table(latest(self.events, SHOWN_EVENTS), now) if self.events else [],
+            "Events": EventList().table(most_telling(self.events, SHOWN_EVENTS), now) if self.events else [],
         }
         lines = list(self._head(now))
         for title, body in sections.items():

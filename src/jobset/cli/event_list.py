@@ -73,8 +73,17 @@ def about(name: str, jobset: Object | None) -> Callable[[Object], bool]:
     return is_about
 
 
-def latest(events: Sequence[Object], count: int) -> list[Object]:
-    return in_order(events)[-count:]
+def most_telling(events: Sequence[Object], count: int) -> list[Object]:
+    """The youngest: of warnings and of what is said of JobSets first, then of the daily life of Jobs and pods."""
+    telling = [event for event in events if event.get("type") != "Normal" or _kind(event) == "JobSet"]
+    others = [event for event in events if event.get("type") == "Normal" and _kind(event) != "JobSet"]
+    chosen = in_order(telling)[-count:]
+    left = count - len(chosen)
+    return in_order([*chosen, *(in_order(others)[-left:] if left else ())])
+
+
+def _kind(event: Object) -> str:
+    return str(event["involvedObject"].get("kind", ""))
 
 
 def _type_style(padded: str) -> str:
