@@ -14,7 +14,7 @@ from jobset.api.errors import BadRequest
 from jobset.api.meta import Object
 from jobset.api.resources import PODS, Resource
 from jobset.cluster.apiserver.http import bodies, queries
-from jobset.cluster.apiserver.http.catalogue import offers_of
+from jobset.cluster.apiserver.http.catalogue import Offer, offers_of
 from jobset.cluster.apiserver.http.errors import NoSuchPage, method_not_allowed, unserved, warning_headers
 from jobset.cluster.apiserver.http.negotiation import MEDIA_TYPES, encode, is_pretty, representation
 from jobset.cluster.apiserver.http.paths import RequestInfo
@@ -37,6 +37,8 @@ class Verbs:
         self._service = service
         self._shaper = Shaper(now)
         self._reviews = reviews
+        self._offers: dict[Resource, dict[str, Offer]] = {}
+        self._offers_of = -1
 
     def served(self, info: RequestInfo) -> Served:
         """The resource that a request is about. NotFound, NoSuchPage."""
@@ -70,7 +72,7 @@ class Verbs:
         if info.verb == "create" and not info.name and (made := self._create_unstored(request)) is not None:
             return 201, made, None
         served = self.served(info)
-        _check_allowed(request, served)
+        self._check_allowed(request, served)
         match info.verb:
             case "get":
                 body = self._get(served, info)
@@ -87,6 +89,30 @@ class Verbs:
                 return self._delete(served, request)
             case _:
                 return self._delete_collection(served, request)
+
+    def _check_allowed(self, request: Request, served: Served) -> None:
+        """NotFound for a subresource that there is not, MethodNotAllowed for a verb that it does not have."""
+        info, resource = request.info, served.resource
+        offer = self._offer(served, info.subresource)
+        if offer is None:
+            raise unserved() if served.kind.definition or not info.name else not_found(resource, info.name)
+        with_name = info.verb in ("get", "update", "patch", "delete") or bool(info.subresource)
+        everywhere = resource.namespaced and not info.namespace and info.verb != "list"
+        named = bool(info.name) or not with_name
+        if info.verb not in offer.verbs or request.method == "HEAD" or everywhere or not named:
+            raise method_not_allowed()
+        if info.verb == "create" and info.name and not info.subresource:
+            raise method_not_allowed()
+
+    def _offer(self, served: Served, subresource: str) -> Offer | None:
+        """What can be asked of the resource, or of a subresource; kept until what is served changes."""
+        registry = self._service.registry
+        if self._offers_of != registry.changes:
+            self._offers, self._offers_of = {}, registry.changes
+        resource = served.resource
+        if resource not in self._offers:
+            self._offers[resource] = {one.name.partition("/")[2]: one for one in offers_of(served.kind)}
+        return self._offers[resource].get(subresource)
 
     def _create_unstored(self, request: Request) -> Object | None:
         """Resources that are answered instead of stored: reviews, and bindings that name their pod in the body."""
@@ -164,22 +190,6 @@ class Verbs:
 def _where(served: Served, info: RequestInfo) -> tuple[Resource, str, str]:
     """How the service addresses the object. A Namespace is in none, though its path says so."""
     return served.resource, info.namespace if served.resource.namespaced else "", info.name
-
-
-def _check_allowed(request: Request, served: Served) -> None:
-    """NotFound for a subresource that there is not, MethodNotAllowed for a verb that it does not have."""
-    info, resource = request.info, served.resource
-    name = f"{resource.plural}/{info.subresource}" if info.subresource else resource.plural
-    offer = next((one for one in offers_of(served.kind) if one.name == name), None)
-    if offer is None:
-        raise unserved() if served.kind.definition or not info.name else not_found(resource, info.name)
-    with_name = info.verb in ("get", "update", "patch", "delete") or bool(info.subresource)
-    everywhere = resource.namespaced and not info.namespace and info.verb != "list"
-    named = bool(info.name) or not with_name
-    if info.verb not in offer.verbs or request.method == "HEAD" or everywhere or not named:
-        raise method_not_allowed()
-    if info.verb == "create" and info.name and not info.subresource:
-        raise method_not_allowed()
 
 
 def _object(request: Request, kind: str) -> Object:
