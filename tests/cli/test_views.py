@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from jobset.api import labels
-from jobset.cli.board import (
+from jobset.cli.board import counts, (
     GroupRow,
     JobRow,
     PodRow,
@@ -23,7 +23,7 @@ from jobset.cli.board import (
 from jobset.cli.clock import clock
 from jobset.cli.interruption import Interruption, Output
 from jobset.cli.live import LiveView
-from jobset.cli.plain import PlainView, counts
+from jobset.cli.plain import PlainView
 from jobset.cli.summary import summary_lines
 
 

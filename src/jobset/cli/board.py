@@ -133,6 +133,14 @@ def lone_row(kind: str, obj: Object, pods: Iterable[Object]) -> SetRow:
     return SetRow(kind, name, words.get(job.state, "Starting"), 0, (group,))
 
 
+def counts(group: GroupRow) -> str:
+    """How far a replicated job is: `1 ready, 2 succeeded of 4 (why it waits)`."""
+    parts = [f"{group.ready} ready"] if group.ready or not group.succeeded else []
+    parts += [f"{group.succeeded} succeeded"] if group.succeeded else []
+    parts += [f"{group.failed} failed"] if group.failed else []
+    return f"{', '.join(parts)} of {group.wanted}" + (f" ({group.note})" if group.note else "")
+
+
 def pod_notes(row: SetRow) -> list[str]:
     """Why pods wait, each reason once."""
     pods = [pod for group in row.groups for job in group.jobs for pod in job.pods if pod.note and pod.waits]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from jobset.cli.board import GroupRow, SetRow
+from jobset.cli.board import SetRow, counts
 from jobset.cli.interruption import Output
 
 SHORTEST_PAUSE_S = 0.02
@@ -64,11 +64,3 @@ class PlainView:
     def _write(self, text: str) -> None:
         self._out.write(text + "\n")
         self._out.flush()
-
-
-def counts(group: GroupRow) -> str:
-    """How far a replicated job is: `1 ready, 2 succeeded of 4 (why it waits)`."""
-    parts = [f"{group.ready} ready"] if group.ready or not group.succeeded else []
-    parts += [f"{group.succeeded} succeeded"] if group.succeeded else []
-    parts += [f"{group.failed} failed"] if group.failed else []
-    return f"{', '.join(parts)} of {group.wanted}" + (f" ({group.note})" if group.note else "")

@@ -8,9 +8,8 @@ from typing import TypeVar
 
 import click
 
-from jobset.cli.board import GroupRow, JobRow, PodRow, PodState, SetRow
+from jobset.cli.board import GroupRow, JobRow, PodRow, PodState, SetRow, counts
 from jobset.cli.columns import STATE_COLOURS
-from jobset.cli.plain import counts
 
 SHOWN_PODS = 16
 """Of a Job with more pods those are left out that are as they should be, unless all are asked for."""
