@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -71,6 +71,14 @@ async def running(directory: Path, network: Network = "host") -> AsyncIterator[R
         await runtime.close()
 
 
+@pytest.fixture
+def home(place: Path) -> Iterator[Path]:
+    """A directory whose pods end with the test, whatever becomes of it."""
+    yield place / "kept"
+    if (place / "kept" / door.LOCK).exists():
+        asyncio.run(surviving.end_pods(place / "kept"))
+
+
 async def killed_program(home: Path, network: str, marker: str) -> dict[str, str]:
     """Start survivor.py, kill it once its two pods run. The pods' addresses by name."""
     program = await asyncio.create_subprocess_exec(
@@ -85,8 +93,8 @@ async def killed_program(home: Path, network: str, marker: str) -> dict[str, str
     return addresses
 
 
-async def test_pods_go_on_when_their_program_is_killed(place: Path, network: Network) -> None:
-    home, marker = place / "kept", f"JOBSET_TEST_{os.getpid()}_{network}_SURVIVE"
+async def test_pods_go_on_when_their_program_is_killed(home: Path, network: Network) -> None:
+    marker = f"JOBSET_TEST_{os.getpid()}_{network}_SURVIVE"
     before = surroundings()
     addresses = await killed_program(home, network, marker)
     ticking = processes_with(marker)
@@ -116,8 +124,8 @@ async def test_pods_go_on_when_their_program_is_killed(place: Path, network: Net
     assert surroundings() == before
 
 
-async def test_ending_needs_no_program(place: Path, network: Network) -> None:
-    home, marker = place / "kept", f"JOBSET_TEST_{os.getpid()}_{network}_DOWN"
+async def test_ending_needs_no_program(home: Path, network: Network) -> None:
+    marker = f"JOBSET_TEST_{os.getpid()}_{network}_DOWN"
     before = surroundings()
     await killed_program(home, network, marker)
     await end(home)
@@ -128,8 +136,8 @@ async def test_ending_needs_no_program(place: Path, network: Network) -> None:
     assert sorted(path.name for path in home.iterdir()) == ["go", "node.log", "pods"]
 
 
-async def test_a_stuck_node_process_is_ended_by_force(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, marker = place / "kept", f"JOBSET_TEST_{os.getpid()}_STUCK"
+async def test_a_stuck_node_process_is_ended_by_force(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = f"JOBSET_TEST_{os.getpid()}_STUCK"
     async with running(home) as r:
         await r.sandbox("a")
         await r.start("a", "sleep", "300", env={marker: "1"})
@@ -140,9 +148,9 @@ async def test_a_stuck_node_process_is_ended_by_force(place: Path, monkeypatch: 
     await wait_none(marker)
 
 
-async def test_when_the_node_process_was_killed_nothing_is_found(place: Path, network: Network) -> None:
+async def test_when_the_node_process_was_killed_nothing_is_found(home: Path, network: Network) -> None:
     """As after the machine was switched off: files lie around, nothing runs."""
-    home, marker = place / "kept", f"JOBSET_TEST_{os.getpid()}_{network}_REBOOT"
+    marker = f"JOBSET_TEST_{os.getpid()}_{network}_REBOOT"
     await killed_program(home, network, marker)
     os.kill(node_process(home), signal.SIGKILL)
     await wait_none(marker)
@@ -152,8 +160,7 @@ async def test_when_the_node_process_was_killed_nothing_is_found(place: Path, ne
     await end(home)
 
 
-async def test_one_program_at_a_time(place: Path) -> None:
-    home = place / "kept"
+async def test_one_program_at_a_time(home: Path) -> None:
     async with running(home) as r:
         await r.sandbox("a")
         container = await r.start("a", "sleep", "300")
@@ -165,8 +172,7 @@ async def test_one_program_at_a_time(place: Path) -> None:
     await end(home)
 
 
-async def test_a_program_may_be_killed_before_it_says_anything(place: Path) -> None:
-    home = place / "kept"
+async def test_a_program_may_be_killed_before_it_says_anything(home: Path) -> None:
     home.mkdir()
     launched = surviving.launch(home)
     launched.connection.close()
@@ -177,9 +183,8 @@ async def test_a_program_may_be_killed_before_it_says_anything(place: Path) -> N
     await end(home)
 
 
-async def test_a_start_nobody_waited_for_is_found(place: Path) -> None:
+async def test_a_start_nobody_waited_for_is_found(home: Path) -> None:
     """The program is gone between its request and the answer: the container started, or its failure is its end."""
-    home = place / "kept"
     async with running(home) as r:
         await r.sandbox("a")
         async with asyncio.TaskGroup() as group:
@@ -200,8 +205,7 @@ async def test_a_start_nobody_waited_for_is_found(place: Path) -> None:
     await end(home)
 
 
-async def test_signals_are_remembered_and_ends_kept_until_the_pod_is_removed(place: Path) -> None:
-    home = place / "kept"
+async def test_signals_are_remembered_and_ends_kept_until_the_pod_is_removed(home: Path) -> None:
     async with running(home) as r:
         await r.sandbox("a")
         for attempt in range(3):
@@ -225,8 +229,7 @@ async def test_signals_are_remembered_and_ends_kept_until_the_pod_is_removed(pla
     await end(home)
 
 
-async def test_ends_before_adoption_are_part_of_what_is_found(place: Path) -> None:
-    home = place / "kept"
+async def test_ends_before_adoption_are_part_of_what_is_found(home: Path) -> None:
     async with running(home) as r:
         await r.sandbox("a")
         container = await r.start("a", "sleep", "300")
@@ -241,8 +244,7 @@ async def test_ends_before_adoption_are_part_of_what_is_found(place: Path) -> No
     await end(home)
 
 
-async def test_names_and_addresses_stay(place: Path, network: Network) -> None:
-    home = place / "kept"
+async def test_names_and_addresses_stay(home: Path, network: Network) -> None:
     async with running(home, network) as r:
         first = await r.sandbox("a")
         asks = "until getent hosts b.js || grep 'b[.]js' $JOBSET_HOSTS_FILE; do sleep 0.05; done"
@@ -257,8 +259,7 @@ async def test_names_and_addresses_stay(place: Path, network: Network) -> None:
     await end(home)
 
 
-async def test_strangers_stay_outside(place: Path) -> None:
-    home = place / "kept"
+async def test_strangers_stay_outside(home: Path) -> None:
     async with running(home):
         assert (home / door.SOCKET).stat().st_mode & 0o777 == 0o600
         assert (home / door.LOCK).stat().st_mode & 0o777 == 0o600
