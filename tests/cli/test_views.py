@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 from jobset.api import labels
-from jobset.cli.board import counts, (
+from jobset.cli.board import (
     GroupRow,
     JobRow,
     PodRow,
     SetRow,
+    counts,
     job_row,
     jobset_row,
     jobset_state,
