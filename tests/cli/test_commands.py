@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -233,6 +235,27 @@ def test_exec_carries_streams_and_exit_code(cluster: Cluster) -> None:
     assert "has no container x; there are: main" in cluster.refused("exec", "train", "-c", "x", "--", "ls")
     failed = cluster.run("exec", "train/driver/0/0", "--", "no-such-program")
     assert (failed.returncode, "no-such-program" in failed.stderr) == (1, True)
+
+
+def test_exec_on_a_terminal(cluster: Cluster) -> None:
+    cluster.apply(jobset(STAYS, name="js"))
+    ready(cluster, "js")
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    script = "echo ready; read word; stty size; test -t 1 && exit 5"
+    command = cluster.command("exec", "-it", "js/w/0/0", "--", "sh", "-c", script)
+    termios.tcsetwinsize(theirs, (33, 99))
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, env=cluster.environment()) as process:
+        seen = b""
+        while b"ready" not in seen:
+            seen += os.read(ours, 1000)
+        os.write(ours, b"go\r")
+        assert process.wait(timeout=30) == 5
+    seen += os.read(ours, 1000)
+    assert b"33 99" in seen
+    assert termios.tcgetattr(theirs) == before, "the terminal is as it was"
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_apply_sends_nothing_of_a_bad_manifest(cluster: Cluster) -> None:
