@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 EXAMPLE ?= examples/ring-allreduce/jobset.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-ml check format bench clean
+.PHONY: help run test test-failed test-ml check format bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ run: $(VENV)/.installed ## install, then run a real JobSet on this machine (EXAM
 
 test: $(VENV)/.installed-dev ## all tests but the machine-learning ones
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+test-failed: $(VENV)/.installed-dev ## those that failed last time, one after the other
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 test-ml: $(VENV)/.installed-ml ## the JAX and PyTorch examples, for real
 	$(BIN)/python -m pytest -m ml tests/examples
