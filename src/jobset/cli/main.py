@@ -35,6 +35,7 @@ COMMANDS = {
     "down": ("jobset.cli.down", "End a cluster on this machine, and everything in it."),
     "status": ("jobset.cli.status", "Say whether a cluster on this machine is up, and what is in it."),
     "kubeconfig": ("jobset.cli.kubeconfig", "Print how to reach a cluster on this machine, or merge it into yours."),
+    "node": ("jobset.cli.node", "Let this machine run pods of a cluster."),
     "completion": ("jobset.cli.completion", "Print the shell completion script."),
 }
 

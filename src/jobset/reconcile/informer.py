@@ -187,16 +187,23 @@ class Informer(Generic[T]):
 
 
 class SharedInformers:
-    """One informer of raw objects a resource, shared by all who ask: a change is received once."""
+    """One informer of raw objects a resource, shared by all who ask: a change is received once.
 
-    def __init__(self, client: ReadsAndWatches) -> None:
+    `field_selectors` say which objects of a resource are wanted, where it is not all of them.
+    """
+
+    def __init__(self, client: ReadsAndWatches, field_selectors: Mapping[Resource, str] | None = None) -> None:
         self._client = client
+        self._field_selectors = field_selectors or {}
         self._informers: dict[Resource, Informer[Object]] = {}
 
     def get(self, resource: Resource) -> Informer[Object]:
         """To be called before `run`."""
         if resource not in self._informers:
-            self._informers[resource] = Informer(self._client, resource, cast("type[Object]", dict))
+            selector = self._field_selectors.get(resource, "")
+            self._informers[resource] = Informer(
+                self._client, resource, cast("type[Object]", dict), field_selector=selector
+            )
         return self._informers[resource]
 
     async def run(self) -> None:
