@@ -242,7 +242,8 @@ def test_exec_on_a_terminal(cluster: Cluster) -> None:
     ready(cluster, "js")
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
-    script = "echo ready; read word; stty size; test -t 1 && exit 5"
+    sized = 'until [ "$(stty size)" = "33 99" ]; do sleep 0.05; done; stty size'  # the size follows the start
+    script = f"echo ready; read word; {sized}; test -t 1 && exit 5"
     command = cluster.command("exec", "-it", "js/w/0/0", "--", "sh", "-c", script)
     termios.tcsetwinsize(theirs, (33, 99))
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, env=cluster.environment()) as process:

@@ -34,7 +34,7 @@ from jobset.cluster.runtime.process.runtime import Network, ProcessRuntime
 from jobset.cluster.store.memory import MemoryStore
 from jobset.reconcile.informer import SharedInformers
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 KUBECTL = os.environ.get("KUBECTL", "kubectl")
 """Another version can be tried by naming it there."""
 PYTHON = sys.executable
