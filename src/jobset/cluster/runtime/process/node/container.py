@@ -5,7 +5,7 @@ descendant, detached or not, when it ends; without, it adopts orphans and hunts 
 over one channel. In: `signal`, `exec`, `session`. Out: `started` or `failed`, then `exec-result`s, then one `exit`.
 When the channel closes nobody is interested any more: it kills everything and ends.
 
-It owns the log file and knows the exit, and needs no more than the node process: so a container may outlive the program.
+It owns the log file and knows the exit, and needs nothing but the node process: so containers may outlive the program.
 """
 
 from __future__ import annotations
