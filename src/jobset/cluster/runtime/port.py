@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class SandboxConfig:
+
+class SandboxConfig(Struct, frozen=True):
     """One pod, as the runtime needs it. `ip_hint` asks for an address (the pod had it before); it may be refused."""
 
     uid: str
@@ -35,15 +35,13 @@ class SandboxConfig:
     ip_hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     host_path: Path
     container_path: str
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerConfig:
+class ContainerConfig(Struct, frozen=True):
     """One start of one container. `log_path` gets its output in the CRI log format, appended.
 
     The runtime itself provides a private file at `termination_message_path`; what was written there arrives as
@@ -64,8 +62,7 @@ class ContainerConfig:
     tty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     uid: str
     ip: str
 
@@ -74,8 +71,7 @@ ContainerId: TypeAlias = tuple[str, str, int]
 """(pod UID, container name, attempt)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """A container's end. `exit_code` is 128+N for signal N.
 
     `reason` is one of Completed, Error, OOMKilled, ContainerCannotRun, StartError. `message` is what the container left
@@ -91,8 +87,7 @@ class Exit:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRun:
+class FoundRun(Struct, frozen=True):
     """A run of a container that an earlier program started. `signal` is the last one it was sent."""
 
     container: ContainerId
@@ -101,8 +96,7 @@ class FoundRun:
     end: Exit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSandbox:
+class FoundSandbox(Struct, frozen=True):
     """A sandbox that outlived the program that made it. `runs`: of each container the last ones, oldest first."""
 
     sandbox: Sandbox
@@ -110,14 +104,12 @@ class FoundSandbox:
     runs: tuple[FoundRun, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecResult:
+class ExecResult(Struct, frozen=True):
     exit_code: int
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeTarget:
+class ProbeTarget(Struct, frozen=True):
     """An address in the pod's own network: `host` empty means the pod's address."""
 
     kind: Literal["tcp", "http"]

@@ -8,8 +8,9 @@ with nothing to do returns the very object it was given, so that unchanged objec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from jobset.api.errors import Cause
 from jobset.api.meta import Object
@@ -45,8 +46,7 @@ def keep_new(new: Object, _old: Object) -> Object:
     return new
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(Struct, frozen=True):
     """A subresource written through PUT and PATCH of the whole object, such as status.
 
     `merge(new, old)` takes from `new` only what the subresource may change.
@@ -56,8 +56,7 @@ class Subresource:
     validate_update: UpdateCheck = accept_update
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of a custom resource's table: the value at a JSONPath such as .spec.replicas."""
 
     name: str
@@ -68,8 +67,7 @@ class Column:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(Struct, frozen=True):
     """Where a custom resource keeps its replicas and its selector, as paths such as .spec.replicas."""
 
     spec_replicas: str
@@ -77,8 +75,7 @@ class ScalePaths:
     selector: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind as the API server handles it. `definition` names its schema in api/schema.py; empty for none."""
 
     resource: Resource

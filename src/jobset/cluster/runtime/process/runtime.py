@@ -12,10 +12,12 @@ import shutil
 import signal as signals
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from jobset.cluster.runtime.port import (
     CannotStart,
